@@ -1,0 +1,69 @@
+// Aligned memory that owns itself: 64-byte aligned (a cache line, an AVX-512 vector), uninitialised, movable, not
+// copyable. `Buffer<float>::zeros(n)` for cleared memory. For trivial element types only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <span>
+#include <type_traits>
+
+#include "base/error.h"
+
+namespace reel {
+
+template <class T>
+class Buffer {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  static constexpr std::size_t kAlignment = 64;
+
+  Buffer() = default;
+  explicit Buffer(std::size_t size) : size_(size) {
+    if (size == 0) return;
+    if (size > PTRDIFF_MAX / sizeof(T)) throw_too_large(size);
+    void* memory = ::operator new(size * sizeof(T), std::align_val_t(kAlignment), std::nothrow);
+    if (memory == nullptr) throw_too_large(size);
+    data_.reset(static_cast<T*>(memory));
+  }
+  static Buffer zeros(std::size_t size) {
+    Buffer buffer(size);
+    buffer.clear();
+    return buffer;
+  }
+
+  T* data() { return data_.get(); }
+  const T* data() const { return data_.get(); }
+  std::size_t size() const { return size_; }
+  T& operator[](std::size_t i) { return data_.get()[i]; }
+  const T& operator[](std::size_t i) const { return data_.get()[i]; }
+  T* begin() { return data(); }
+  T* end() { return data() + size_; }
+  const T* begin() const { return data(); }
+  const T* end() const { return data() + size_; }
+  operator std::span<T>() { return {data(), size_}; }
+  operator std::span<const T>() const { return {data(), size_}; }
+  void clear() {
+    if (size_ != 0) std::memset(static_cast<void*>(data()), 0, size_ * sizeof(T));
+  }
+  // At least `size` elements; what was there is lost when it has to grow.
+  void grow(std::size_t size) {
+    if (size > size_) *this = Buffer(size);
+  }
+
+ private:
+  struct Free {
+    void operator()(T* p) const { ::operator delete(p, std::align_val_t(kAlignment)); }
+  };
+  [[noreturn]] static void throw_too_large(std::size_t size) {
+    throw Error(fmt::format("cannot allocate {} elements of {} bytes", size, sizeof(T)),
+                "use a smaller size, or a machine with more memory");
+  }
+  std::unique_ptr<T[], Free> data_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace reel

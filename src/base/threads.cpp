@@ -1,0 +1,118 @@
+#include "base/threads.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+
+#include "base/error.h"
+
+namespace reel {
+
+namespace {
+
+thread_local int working_as = -1;  // index of the thread while it runs chunks
+
+int ranks_on_this_host() {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"}) {
+    if (const char* value = std::getenv(name)) return std::max(1, std::atoi(value));
+  }
+  return 1;
+}
+
+}  // namespace
+
+int default_threads() {
+  cpu_set_t set;
+  int cores = static_cast<int>(std::thread::hardware_concurrency());
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) cores = CPU_COUNT(&set);
+  return std::max(1, cores / ranks_on_this_host());
+}
+
+Threads::Threads(int count) {
+  if (count < 1 || count > 4096) {
+    throw Error(fmt::format("{} threads asked for", count), "use a number between 1 and 4096");
+  }
+  for (int thread = 1; thread < count; ++thread) workers_.emplace_back([this, thread] { serve(thread); });
+}
+
+Threads::~Threads() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  start_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void Threads::serve(int thread) {
+  std::uint64_t seen = 0;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    start_.wait(lock, [&] { return stop_ || (open_ && generation_ != seen); });
+    if (stop_) return;
+    seen = generation_;
+    ++inside_;
+    lock.unlock();
+    take_chunks(thread);
+    lock.lock();
+    if (--inside_ == 0) done_.notify_one();
+  }
+}
+
+void Threads::take_chunks(int thread) {
+  working_as = thread;
+  for (;;) {
+    const std::int64_t chunk = next_.fetch_add(1);
+    if (chunk >= chunks_) break;
+    try {
+      call_(context_, chunk, thread);
+      if (thread == 0 && poll_) poll_();
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+      next_.store(chunks_);  // the rest is not begun
+    }
+  }
+  working_as = -1;
+}
+
+void Threads::run_chunks(std::int64_t chunks, Call call, void* context) {
+  if (chunks <= 0) return;
+  if (working_as >= 0) {
+    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) call(context, chunk, working_as);
+    return;
+  }
+  const std::lock_guard one_run(run_mutex_);
+  {
+    const std::lock_guard lock(mutex_);
+    call_ = call, context_ = context, chunks_ = chunks, error_ = nullptr;
+    next_.store(0);
+    ++generation_;
+    open_ = true;
+  }
+  if (chunks > 1) start_.notify_all();
+  take_chunks(0);
+  std::unique_lock lock(mutex_);
+  // A worker that wakes after this point finds the run closed: nobody waits for a late sleeper.
+  open_ = false;
+  if (poll_) {
+    while (!done_.wait_for(lock, std::chrono::microseconds(50), [&] { return inside_ == 0; })) {
+      lock.unlock();
+      std::exception_ptr failed;
+      try {
+        poll_();
+      } catch (...) {
+        failed = std::current_exception();
+      }
+      lock.lock();
+      if (failed && !error_) error_ = failed;
+    }
+  } else {
+    done_.wait(lock, [&] { return inside_ == 0; });
+  }
+  if (error_) std::rethrow_exception(error_);
+}
+
+}  // namespace reel

@@ -1,0 +1,70 @@
+// The thread team.
+//
+// run(chunks, work) calls work(chunk, thread) once for every chunk and returns when all are done. Chunks are handed out
+// in order to whoever is free, so results must not depend on which thread runs a chunk: cut work by shape, never by
+// count(), let a chunk own what it writes, and the bits are the same for any number of threads.
+//
+// Idle threads sleep (ranks share cores; spinning would steal them). The calling thread works too; between its chunks
+// and while it waits for the others it calls the poll hook, which is how messages make progress during compute. An
+// exception thrown by work is rethrown by run after the chunks already begun have ended. run inside work runs inline.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace reel {
+
+// Cores this process may use, divided by the ranks that mpirun or srun started on this host; at least 1.
+int default_threads();
+
+class Threads {
+ public:
+  explicit Threads(int count = default_threads());
+  ~Threads();
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+  int count() const { return static_cast<int>(workers_.size()) + 1; }
+  void set_poll(std::function<void()> poll) { poll_ = std::move(poll); }
+
+  template <class Work>  // void(std::int64_t chunk, int thread)
+  void run(std::int64_t chunks, Work&& work) {
+    run_chunks(
+        chunks,
+        [](void* context, std::int64_t chunk, int thread) {
+          (*static_cast<std::remove_reference_t<Work>*>(context))(chunk, thread);
+        },
+        const_cast<void*>(static_cast<const void*>(&work)));
+  }
+
+ private:
+  using Call = void (*)(void* context, std::int64_t chunk, int thread);
+  void run_chunks(std::int64_t chunks, Call call, void* context);
+  void take_chunks(int thread);
+  void serve(int thread);
+
+  std::vector<std::thread> workers_;
+  std::function<void()> poll_;
+
+  std::mutex run_mutex_;  // one run at a time
+  std::mutex mutex_;      // guards what follows
+  std::condition_variable start_, done_;
+  std::uint64_t generation_ = 0;
+  bool open_ = false, stop_ = false;
+  int inside_ = 0;  // workers taking chunks of the present run
+  std::exception_ptr error_;
+
+  Call call_ = nullptr;
+  void* context_ = nullptr;
+  std::int64_t chunks_ = 0;
+  std::atomic<std::int64_t> next_{0};
+};
+
+}  // namespace reel

@@ -1,0 +1,215 @@
+// Width-agnostic f32 building blocks, compiled once per instruction set (include after hwy/foreach_target.h).
+//
+// One register tile serves every product: up to kTileRows rows (scalars, broadcast) times kTileVectors vectors, kWidth
+// floats. A is read along rows, A(r, k) = row[r][k], or along columns, A(r, k) = p[k * stride + r]; B is a panel, B(k)
+// = p + k * stride.
+#if defined(REEL_KERNELS_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef REEL_KERNELS_SIMD_INL_H_
+#undef REEL_KERNELS_SIMD_INL_H_
+#else
+#define REEL_KERNELS_SIMD_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+// For lambdas: they inherit no target attribute from the function they stand in.
+#define REEL_INLINE HWY_ATTR __attribute__((always_inline))
+// Bodies of tiles stay out of line: inlined next to a softmax, g++ 12 keeps its loop invariants in registers and spills
+// accumulators (50 instead of 85 GFLOP/s on Zen 3).
+#define REEL_TILE HWY_ATTR __attribute__((noinline))
+
+HWY_BEFORE_NAMESPACE();
+namespace reel::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DF = hn::ScalableTag<float>;
+using VF = hn::Vec<DF>;
+constexpr std::size_t kLanes = HWY_MAX_BYTES / sizeof(float);  // the targets in use have fixed width
+
+// 6 x 2: 12 of 16 registers accumulate; 98 of 102.5 GFLOP/s on Zen 3 (4x3 reaches 95, 8x1 is load bound at 71).
+// With 32 registers 12 x 2; NEON has short vectors, so 6 x 4.
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
+constexpr int kTileRows = 6, kTileVectors = 2;
+#elif HWY_TARGET == HWY_NEON
+constexpr int kTileRows = 6, kTileVectors = 4;
+#else
+constexpr int kTileRows = 12, kTileVectors = 2;
+#endif
+constexpr std::size_t kWidth = kTileVectors * kLanes;  // floats of a panel row
+
+template <int N>
+using Int = std::integral_constant<int, N>;
+
+// f(Int<0>), f(Int<1>), ... Loops with `#pragma GCC unroll` leave accumulator arrays in memory with g++ 12 (half the
+// speed); constant indices from the start keep them in registers.
+template <int N, class F>
+HWY_INLINE void Unroll(const F& f) {
+  [&]<int... I>(std::integer_sequence<int, I...>) REEL_INLINE { (f(Int<I>()), ...); }
+  (std::make_integer_sequence<int, N>());
+}
+template <int M, int N, class F>
+HWY_INLINE void UnrollTile(const F& f) {
+  Unroll<M>([&](auto r) REEL_INLINE { Unroll<N>([&](auto v) REEL_INLINE { f(r, v); }); });
+}
+
+template <int M>
+struct RowsOfA {  // A(r, k) = p[r][k]
+  const float* p[M];
+  HWY_INLINE float operator()(int r, std::size_t k) const { return p[r][k]; }
+};
+struct ColumnsOfA {  // A(r, k) = p[k * stride + r]
+  const float* p;
+  std::size_t stride;
+  HWY_INLINE float operator()(int r, std::size_t k) const { return p[k * stride + r]; }
+};
+
+template <int M, int N>
+struct Tile {
+  VF c[M][N];
+};
+
+template <int M, int N>
+HWY_INLINE void ZeroTile(Tile<M, N>& tile) {
+  UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE { tile.c[r][v] = hn::Zero(DF()); });
+}
+
+// tile += A B over n steps; B(k) = panel + k * stride.
+template <int M, int N, class A>
+HWY_INLINE void MulTile(std::size_t n, const A& a, const float* HWY_RESTRICT panel, std::size_t stride,
+                        Tile<M, N>& tile) {
+  const DF d;
+#pragma GCC unroll 2
+  for (std::size_t k = 0; k < n; ++k) {
+    VF b[N];
+    const float* HWY_RESTRICT row = panel + k * stride;
+    Unroll<N>([&](auto v) REEL_INLINE { b[v] = hn::LoadU(d, row + v * kLanes); });
+    Unroll<M>([&](auto r) REEL_INLINE {
+      const VF x = hn::Set(d, a(r, k));
+      Unroll<N>([&](auto v) REEL_INLINE { tile.c[r][v] = hn::MulAdd(x, b[v], tile.c[r][v]); });
+    });
+  }
+}
+
+// Covers n rows by tiles of nearly equal height (32 rows: 6 6 5 5 5 5 instead of 6 6 6 6 6 2): f(Int<rows>, first row).
+template <class F>
+HWY_INLINE void ForRowTiles(std::size_t n, const F& f) {
+  if (n == 0) return;
+  const std::size_t tiles = (n + kTileRows - 1) / kTileRows, low = n / tiles, high = n % tiles;
+  std::size_t i = 0;
+  for (std::size_t t = 0; t < tiles; ++t) {
+    const int rows = static_cast<int>(low + (t < high));
+    [&]<int... M>(std::integer_sequence<int, M...>) REEL_INLINE {
+      (void)((rows == M + 1 && (f(Int<M + 1>(), i), true)) || ...);
+    }
+    (std::make_integer_sequence<int, kTileRows>());
+    i += static_cast<std::size_t>(rows);
+  }
+}
+
+// First n lanes of a vector in memory, the rest zero; and back. n may exceed the lanes.
+HWY_INLINE VF LoadFirst(const float* p, std::size_t n) {
+  const DF d;
+  return n >= kLanes ? hn::LoadU(d, p) : hn::MaskedLoad(hn::FirstN(d, n), d, p);
+}
+HWY_INLINE void StoreFirst(VF v, float* p, std::size_t n) {
+  const DF d;
+  if (n >= kLanes) {
+    hn::StoreU(v, d, p);
+  } else {
+    hn::BlendedStore(v, hn::FirstN(d, n), d, p);
+  }
+}
+
+// 2^x for N vectors in place. Polynomial of degree 6 on [-1/2, 1/2]; over x <= 126 the relative error is below 3e-7.
+// Below -126 the result is 2^-126, never a subnormal; NaN stays NaN (Max returns its second argument for NaN on x86,
+// and the product with the power of two keeps it). x above 127 is the caller's to prevent.
+template <int N>
+HWY_INLINE void Exp2(VF (&x)[N]) {
+  const DF d;
+  const hn::RebindToSigned<DF> di;
+  // 1.5 * 2^23 rounds to an integer n in the low bits; + 127 makes them the exponent bits of 2^n.
+  const VF magic = hn::Set(d, 12582912.0f + 127.0f);
+  static constexpr float kC[] = {1.000000001e+00f, 6.931472057e-01f, 2.402264689e-01f, 5.550328777e-02f,
+                                 9.618488957e-03f, 1.339993122e-03f, 1.534581201e-04f};
+  VF t[N], p[N];
+  Unroll<N>([&](auto i) REEL_INLINE { x[i] = hn::Max(hn::Set(d, -126.0f), x[i]); });
+  Unroll<N>([&](auto i) REEL_INLINE { t[i] = hn::Add(x[i], magic); });
+  Unroll<N>([&](auto i) REEL_INLINE { x[i] = hn::Sub(x[i], hn::Sub(t[i], magic)); });
+  Unroll<N>([&](auto i) REEL_INLINE { p[i] = hn::MulAdd(x[i], hn::Set(d, kC[6]), hn::Set(d, kC[5])); });
+  Unroll<5>([&](auto k) REEL_INLINE {
+    Unroll<N>([&](auto i) REEL_INLINE { p[i] = hn::MulAdd(x[i], p[i], hn::Set(d, kC[4 - k])); });
+  });
+  Unroll<N>([&](auto i)
+                REEL_INLINE { x[i] = hn::Mul(p[i], hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, t[i])))); });
+}
+HWY_INLINE VF Exp2(VF x) {
+  VF one[1] = {x};
+  Exp2(one);
+  return one[0];
+}
+
+// dst[k * kWidth + j] = factor * src[j * stride + k] for j < rows, k < n; zero for rows <= j < kWidth: one transposed
+// panel. In 4 x 4 blocks of 128-bit vectors.
+inline void TransposePanel(const float* HWY_RESTRICT src, std::size_t stride, std::size_t rows, std::size_t n,
+                           float factor, float* HWY_RESTRICT dst) {
+  const hn::Full128<float> d;
+  const hn::Full128<double> dd;
+  const auto f = hn::Set(d, factor);
+  const std::size_t whole = rows / 4 * 4;
+  std::size_t k = 0;
+  for (; k + 4 <= n; k += 4) {
+    for (std::size_t j = 0; j < whole; j += 4) {
+      const auto r0 = hn::Mul(f, hn::LoadU(d, src + (j + 0) * stride + k));
+      const auto r1 = hn::Mul(f, hn::LoadU(d, src + (j + 1) * stride + k));
+      const auto r2 = hn::Mul(f, hn::LoadU(d, src + (j + 2) * stride + k));
+      const auto r3 = hn::Mul(f, hn::LoadU(d, src + (j + 3) * stride + k));
+      const auto a = hn::BitCast(dd, hn::InterleaveLower(d, r0, r1)),
+                 b = hn::BitCast(dd, hn::InterleaveLower(d, r2, r3));
+      const auto e = hn::BitCast(dd, hn::InterleaveUpper(d, r0, r1)),
+                 g = hn::BitCast(dd, hn::InterleaveUpper(d, r2, r3));
+      float* out = dst + k * kWidth + j;
+      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dd, a, b)), d, out);
+      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dd, a, b)), d, out + kWidth);
+      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dd, e, g)), d, out + 2 * kWidth);
+      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dd, e, g)), d, out + 3 * kWidth);
+    }
+    for (std::size_t kk = k; kk < k + 4; ++kk) {
+      for (std::size_t j = whole; j < kWidth; ++j)
+        dst[kk * kWidth + j] = j < rows ? factor * src[j * stride + kk] : 0.0f;
+    }
+  }
+  for (; k < n; ++k) {
+    for (std::size_t j = 0; j < kWidth; ++j) dst[k * kWidth + j] = j < rows ? factor * src[j * stride + k] : 0.0f;
+  }
+}
+
+// dst[i * kWidth + j] = row(i)[j] for i < n, j < columns; zero for columns <= j < kWidth: one panel of rows.
+template <class Row>
+HWY_INLINE void CopyPanel(const Row& row, std::size_t n, std::size_t columns, float* HWY_RESTRICT dst) {
+  const DF d;
+  if (columns >= kWidth) {
+    for (std::size_t i = 0; i < n; ++i) {
+      const float* HWY_RESTRICT src = row(i);
+      Unroll<kTileVectors>(
+          [&](auto v) REEL_INLINE { hn::StoreU(hn::LoadU(d, src + v * kLanes), d, dst + i * kWidth + v * kLanes); });
+    }
+    return;
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    const float* src = row(i);
+    for (std::size_t v = 0; v < kWidth; v += kLanes) {
+      hn::StoreU(v < columns ? LoadFirst(src + v, columns - v) : hn::Zero(d), d, dst + i * kWidth + v);
+    }
+  }
+}
+
+}  // namespace reel::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
