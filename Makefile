@@ -1,0 +1,86 @@
+# The front door: every target installs what it lacks (scripts/setup.sh), then calls CMake, ctest or a script.
+# The work itself is described in CMakeLists.txt; `cmake --preset release` and ninja do as well.
+
+PREFIX ?= /usr/local
+export DESTDIR
+export FUZZ_SECONDS ?= 60
+export SOAK_MINUTES ?= 30
+
+SETUP := scripts/setup.sh
+REEL := build/reel
+# Always given, so that a tree configured one way turns into the other without `make clean`.
+CONFIGURE := -DCMAKE_DISABLE_FIND_PACKAGE_MPI=$(if $(REEL_NO_MPI),ON,OFF)
+CTEST := ctest --output-on-failure
+CPP = $(shell find src tests -name '*.cpp' -o -name '*.h')
+SHELL_SCRIPTS = $(wildcard scripts/*.sh) .ci/run
+PYTHON_SCRIPTS = $(wildcard scripts/*.py bench/*.py)
+
+.PHONY: build demo test bench peers soak fuzz format format-check lint install clean help configure
+.DEFAULT_GOAL := build
+
+build: configure  ## the program: build/reel
+	cmake --build build --target reel
+
+demo: build  ## what there is to see today: this machine, and attention on it
+	$(REEL) doctor
+	$(REEL) bench attention --heads 4 --tokens 2048 --head-dim 64 --sparsity 0.9
+
+test: configure  ## all tests, then all of them again under the sanitizers
+	cmake --build build
+	$(CTEST) --test-dir build
+	cmake --preset asan $(CONFIGURE) >build/configure.log || { cat build/configure.log; exit 1; }
+	cmake --build build/asan
+	$(CTEST) --test-dir build/asan
+
+bench: build  ## speed on this machine, as a share of its measured peak; results in build/bench
+	mkdir -p build/bench
+	for bench in peak gemm attention select; do \
+	  $(REEL) bench $$bench --json build/bench/$$bench.json || exit 1; \
+	done
+
+peers: build  ## the same shapes beside PyTorch and OpenBLAS (downloads about 3 GB into build/venv)
+	$(SETUP) peers
+	[ -x build/venv/bin/pip ] || python3 -m venv build/venv
+	build/venv/bin/pip install --quiet torch numpy
+	mkdir -p build/bench
+	build/venv/bin/python bench/peers.py --json build/bench/peers.json
+
+soak: configure  ## the randomised tests with ever new seeds, for SOAK_MINUTES=30
+	cmake --build build --target attention_test
+	scripts/soak.sh
+
+fuzz:  ## libFuzzer on the file readers, FUZZ_SECONDS=60 for each
+	$(SETUP) build fuzz
+	scripts/fuzz.sh
+
+format:  ## put every source file into the project's format
+	$(SETUP) lint
+	clang-format -i $(CPP)
+
+format-check:  ## say which files `make format` would change
+	$(SETUP) lint
+	clang-format --dry-run -Werror $(CPP)
+
+lint: format-check configure  ## format, rooms, scripts, and clang-tidy on what changed (all files: TIDY=all)
+	python3 scripts/check_rooms_test.py
+	python3 scripts/check_rooms.py
+	for script in $(PYTHON_SCRIPTS); do python3 -m py_compile $$script || exit 1; done
+	for script in $(SHELL_SCRIPTS); do bash -n $$script || exit 1; done
+	if command -v shellcheck >/dev/null; then shellcheck $(SHELL_SCRIPTS); fi
+	python3 scripts/tidy.py
+
+install: build  ## program, libraries, headers and CMake package into PREFIX=/usr/local (DESTDIR respected)
+	cmake --install build --prefix $(PREFIX)
+
+clean:  ## remove build/
+	rm -rf build
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do \
+	  printf '  make %-13s %s\n' "$$name" "$$text"; \
+	done
+
+configure:
+	@$(SETUP) build
+	@mkdir -p build
+	@cmake --preset release $(CONFIGURE) >build/configure.log || { cat build/configure.log; exit 1; }

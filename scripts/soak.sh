@@ -1,0 +1,19 @@
+#!/bin/sh
+# Runs the randomised attention tests with ever new seeds for SOAK_MINUTES. Stops at the first failure and says how to
+# repeat it.
+set -eu
+cd "$(dirname "$0")/.."
+
+test=build/attention_test
+log=build/soak.log
+end=$(($(date +%s) + ${SOAK_MINUTES:=30} * 60))
+seed=1
+while [ "$(date +%s)" -lt "$end" ]; do
+  if ! REEL_TEST_SEED=$seed "$test" --gtest_brief=1 >"$log" 2>&1; then
+    tail -n 40 "$log"
+    echo "soak: failed; to repeat: REEL_TEST_SEED=$seed $test"
+    exit 1
+  fi
+  seed=$((seed + 1))
+done
+echo "soak: $((seed - 1)) seeds passed in $SOAK_MINUTES minutes"
