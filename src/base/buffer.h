@@ -9,6 +9,7 @@
 #include <new>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "base/error.h"
 
@@ -28,6 +29,12 @@ class Buffer {
     void* memory = ::operator new(size * sizeof(T), std::align_val_t(kAlignment), std::nothrow);
     if (memory == nullptr) throw_too_large(size);
     data_.reset(static_cast<T*>(memory));
+  }
+  Buffer(Buffer&& other) noexcept : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    data_ = std::move(other.data_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
   }
   static Buffer zeros(std::size_t size) {
     Buffer buffer(size);
