@@ -1,0 +1,52 @@
+// Whole files: read, map, and write so that a reader never sees half of one.
+//
+// Every failure is an Error that names the file and the reason the system gives.
+#pragma once
+
+#include <cstddef>
+#include <cstdio>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace reel {
+
+std::string read_file(const std::string& path);
+
+// Given to the function that fills a file; throws Error when the disk does not take the bytes.
+class FileWriter {
+ public:
+  void write(const void* data, std::size_t size);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+
+ private:
+  friend void write_file_atomically(const std::string& path, const std::function<void(FileWriter&)>& fill);
+  FileWriter(std::FILE* stream, const std::string& path) : stream_(stream), path_(path) {}
+  std::FILE* stream_;
+  const std::string& path_;
+};
+
+// Either the whole new file stands at `path` afterwards, on the disk and not only in the cache, or an Error is thrown
+// and what stood there before is untouched: bytes go to a temporary file beside it, are synced, and the name is moved
+// over. Links are followed and permissions kept. A path that is a pipe or a device (/dev/stdout) is written directly.
+void write_file_atomically(const std::string& path, const std::function<void(FileWriter&)>& fill);
+void write_file_atomically(const std::string& path, std::string_view text);
+
+// A file in memory, read only, loaded by the system page by page as it is touched. The file must not shrink meanwhile:
+// touching what is gone kills the process (files written by write_file_atomically never shrink, they are replaced).
+class MappedFile {
+ public:
+  MappedFile() = default;
+  explicit MappedFile(const std::string& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace reel
