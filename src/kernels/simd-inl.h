@@ -126,24 +126,25 @@ HWY_INLINE void StoreFirst(VF v, float* p, std::size_t n) {
   }
 }
 
-// 2^x for N vectors in place. Polynomial of degree 6 on [-1/2, 1/2]; over x <= 126 the relative error is below 3e-7.
-// Below -126 the result is 2^-126, never a subnormal; NaN stays NaN (Max returns its second argument for NaN on x86,
-// and the product with the power of two keeps it). x above 127 is the caller's to prevent.
+inline constexpr float kExp2[] = {1.000000072e+00f, 6.931469671e-01f, 2.402211972e-01f,
+                                  5.550713274e-02f, 9.675541334e-03f, 1.327647198e-03f};
+
+// 2^x for N vectors in place: minimax polynomial of degree 5 on [-1/2, 1/2], relative error below 2e-7 with its
+// rounding. Below -126 the result is 2^-126, never a subnormal; NaN stays NaN (Max returns its second argument for NaN
+// on x86, and the product with the power of two keeps it). x above 127 is the caller's to prevent.
 template <int N>
 HWY_INLINE void Exp2(VF (&x)[N]) {
   const DF d;
   const hn::RebindToSigned<DF> di;
   // 1.5 * 2^23 rounds to an integer n in the low bits; + 127 makes them the exponent bits of 2^n.
   const VF magic = hn::Set(d, 12582912.0f + 127.0f);
-  static constexpr float kC[] = {1.000000001e+00f, 6.931472057e-01f, 2.402264689e-01f, 5.550328777e-02f,
-                                 9.618488957e-03f, 1.339993122e-03f, 1.534581201e-04f};
   VF t[N], p[N];
   Unroll<N>([&](auto i) REEL_INLINE { x[i] = hn::Max(hn::Set(d, -126.0f), x[i]); });
   Unroll<N>([&](auto i) REEL_INLINE { t[i] = hn::Add(x[i], magic); });
   Unroll<N>([&](auto i) REEL_INLINE { x[i] = hn::Sub(x[i], hn::Sub(t[i], magic)); });
-  Unroll<N>([&](auto i) REEL_INLINE { p[i] = hn::MulAdd(x[i], hn::Set(d, kC[6]), hn::Set(d, kC[5])); });
-  Unroll<5>([&](auto k) REEL_INLINE {
-    Unroll<N>([&](auto i) REEL_INLINE { p[i] = hn::MulAdd(x[i], p[i], hn::Set(d, kC[4 - k])); });
+  Unroll<N>([&](auto i) REEL_INLINE { p[i] = hn::MulAdd(x[i], hn::Set(d, kExp2[5]), hn::Set(d, kExp2[4])); });
+  Unroll<4>([&](auto k) REEL_INLINE {
+    Unroll<N>([&](auto i) REEL_INLINE { p[i] = hn::MulAdd(x[i], p[i], hn::Set(d, kExp2[3 - k])); });
   });
   Unroll<N>([&](auto i)
                 REEL_INLINE { x[i] = hn::Mul(p[i], hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, t[i])))); });
