@@ -39,7 +39,7 @@ bench: build  ## speed on this machine, as a share of its measured peak; results
 	done
 
 peers: build  ## the same shapes beside PyTorch and OpenBLAS (downloads about 3 GB into build/venv)
-	$(SETUP) peers
+	@$(SETUP) peers
 	[ -x build/venv/bin/pip ] || python3 -m venv build/venv
 	build/venv/bin/pip install --quiet torch numpy
 	mkdir -p build/bench
@@ -50,16 +50,16 @@ soak: configure  ## the randomised tests with ever new seeds, for SOAK_MINUTES=3
 	scripts/soak.sh
 
 fuzz:  ## libFuzzer on the file readers, FUZZ_SECONDS=60 for each
-	$(SETUP) build fuzz
+	@$(SETUP) build fuzz
 	scripts/fuzz.sh
 
 format:  ## put every source file into the project's format
-	$(SETUP) lint
-	clang-format -i $(CPP)
+	@$(SETUP) lint
+	@clang-format -i $(CPP)
 
 format-check:  ## say which files `make format` would change
-	$(SETUP) lint
-	clang-format --dry-run -Werror $(CPP)
+	@$(SETUP) lint
+	@clang-format --dry-run -Werror $(CPP)
 
 lint: format-check configure  ## format, rooms, scripts, and clang-tidy on what changed (all files: TIDY=all)
 	python3 scripts/check_rooms_test.py
