@@ -34,6 +34,7 @@ Threads::Threads(int count) {
   if (count < 1 || count > 4096) {
     throw Error(fmt::format("{} threads asked for", count), "use a number between 1 and 4096");
   }
+  scratch_.resize(static_cast<std::size_t>(count) + 1);
   for (int thread = 1; thread < count; ++thread) workers_.emplace_back([this, thread] { serve(thread); });
 }
 
@@ -44,6 +45,12 @@ Threads::~Threads() {
   }
   start_.notify_all();
   for (std::thread& worker : workers_) worker.join();
+}
+
+float* Threads::scratch(int thread, std::size_t floats) {
+  Buffer<float>& mine = scratch_[static_cast<std::size_t>(thread)];
+  mine.grow(floats);
+  return mine.data();
 }
 
 void Threads::serve(int thread) {

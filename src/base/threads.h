@@ -19,6 +19,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/buffer.h"
+
 namespace reel {
 
 // Cores this process may use, divided by the ranks that mpirun or srun started on this host; at least 1.
@@ -33,6 +35,12 @@ class Threads {
 
   int count() const { return static_cast<int>(workers_.size()) + 1; }
   void set_poll(std::function<void()> poll) { poll_ = std::move(poll); }
+
+  // Memory that is kept from run to run, since fresh pages cost more than many a kernel: one block for each thread and
+  // one for the caller of run. Uninitialised; valid until the same owner asks again. Only kernels use it, and only for
+  // one call.
+  float* scratch(int thread, std::size_t floats);
+  float* shared_scratch(std::size_t floats) { return scratch(count(), floats); }
 
   template <class Work>  // void(std::int64_t chunk, int thread)
   void run(std::int64_t chunks, Work&& work) {
@@ -51,6 +59,7 @@ class Threads {
   void serve(int thread);
 
   std::vector<std::thread> workers_;
+  std::vector<Buffer<float>> scratch_;  // count() + 1
   std::function<void()> poll_;
 
   std::mutex run_mutex_;  // one run at a time

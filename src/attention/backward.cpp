@@ -1,0 +1,257 @@
+#include <cstring>
+#include <limits>
+
+#include "attention/attention.h"
+#include "attention/blocks.h"
+#include "attention/work.h"
+#include "kernels/cpu.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "attention/backward.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target.
+#include "attention/tiles-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace reel::attention::HWY_NAMESPACE {
+
+// Keys of a step; a score tile spans all queries of the block, so that a dK or dV row is read and written once per step
+// (tiles of 32 queries: 77-80 instead of 83-86 GFLOP/s at d = 64 on Zen 3). 24 to 192 keys differ by less than the
+// noise.
+constexpr std::size_t kGradKeys = 48;
+constexpr std::size_t kStride = kBlockQueries;  // of P and dS rows
+static_assert(kBlockQueries % kWidth == 0);
+
+struct BackwardScratch {
+  std::size_t dv;                                     // head_dim in whole vectors, in floats
+  float *qt, *doutt, *q, *dout, *p, *ds, *keys, *dq;  // panels of Q^T, dO^T, Q, dO; P and dS of a step; key panels; dQ
+  float *lse2, *delta;                                // per query
+  static std::size_t Floats(std::size_t d) {
+    return 2 * kBlockQueries * (d + Panels(d) * kWidth) + 2 * kGradKeys * kStride + kGradKeys * Panels(d) * kWidth +
+           kBlockQueries * Vectors(d) * kLanes + 2 * kBlockQueries;
+  }
+  BackwardScratch(float* at, std::size_t d) : dv(Vectors(d) * kLanes) {
+    for (float** each : {&qt, &doutt}) *each = at, at += kBlockQueries * d;
+    for (float** each : {&q, &dout}) *each = at, at += kBlockQueries * Panels(d) * kWidth;
+    for (float** each : {&p, &ds}) *each = at, at += kGradKeys * kStride;
+    keys = at, at += kGradKeys * Panels(d) * kWidth;
+    dq = at, at += kBlockQueries * dv;
+    for (float** each : {&lse2, &delta}) *each = at, at += kBlockQueries;
+  }
+};
+
+// Packs the queries' side of a block once for all steps.
+HWY_INLINE void PackBlock(const BackwardBlock& b, const BackwardScratch& s) {
+  const DF df;
+  PackTransposed(b.q, b.queries, b.d, b.scale * kLog2E, s.qt);
+  PackTransposed(b.dout, b.queries, b.d, b.scale, s.doutt);  // dS carries the scale
+  PackPanels([&](std::size_t i) REEL_INLINE { return b.q[i]; }, b.queries, b.d, s.q);
+  PackPanels([&](std::size_t i) REEL_INLINE { return b.dout[i]; }, b.queries, b.d, s.dout);
+  for (std::size_t i = 0; i < Vectors(b.queries) * kLanes; ++i) s.lse2[i] = s.delta[i] = 0;
+  for (std::size_t i = 0; i < b.queries; ++i) {
+    VF sum = hn::Zero(df);
+    for (std::size_t c = 0; c < b.d; c += kLanes) {
+      sum = hn::MulAdd(LoadFirst(b.out[i] + c, b.d - c), LoadFirst(b.dout[i] + c, b.d - c), sum);
+    }
+    s.delta[i] = b.scale * hn::GetLane(hn::SumOfLanes(df, sum));
+    // A query that saw no key at all has probability 0 everywhere; exp2(score + inf) would not.
+    s.lse2[i] = b.lse[i] == -std::numeric_limits<float>::infinity() ? 1e30f : b.lse[i] * kLog2E;
+  }
+  std::memset(s.dq, 0, b.queries * s.dv * sizeof(float));
+}
+
+struct StepRows {
+  const float *k[kGradKeys], *v[kGradKeys];
+  float *dk[kGradKeys], *dv[kGradKeys];
+};
+
+HWY_INLINE void AddRows(std::size_t n, std::size_t queries, std::size_t d, const float* a, const float* panels,
+                        float* const* out) {
+  // Rows outside, columns inside: a dK row is touched once (the other way round 53 instead of 70 GFLOP/s with token
+  // lists).
+  ForRowTiles(n, [&](auto rows, std::size_t i) REEL_INLINE {
+    ForPanels(Vectors(d), [&](auto vectors, std::size_t first) REEL_INLINE {
+      const std::size_t c = first * kLanes;
+      RowsTile<rows, vectors>(queries, a + i * kStride, kStride, panels + c * queries, out + i, c, d - c);
+    });
+  });
+}
+
+void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
+  const DF df;
+  const BackwardScratch s(scratch, b.d);
+  PackBlock(b, s);
+  StepRows sides[2];  // this step and the next
+  const auto take = [&](std::size_t first, StepRows& rows) {
+    const std::size_t n = first < b.keys.count ? std::min(kGradKeys, b.keys.count - first) : 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t key = b.keys(first + i);
+      rows.k[i] = b.k[key], rows.v[i] = b.v[key], rows.dk[i] = b.dk[key], rows.dv[i] = b.dv[key];
+    }
+    return n;
+  };
+  int side = 0;
+  std::size_t n = take(0, sides[0]);
+  for (std::size_t k0 = 0; k0 < b.keys.count; side ^= 1) {
+    const StepRows &now = sides[side], &then = sides[side ^ 1];
+    const std::size_t next = take(k0 + n, sides[side ^ 1]);
+    const Ahead inputs = next >= n ? Ahead{then.k, then.v} : Ahead{};
+    const Ahead outputs = next >= n ? Ahead{then.dk, then.dv} : Ahead{};
+    PackPanels([&](std::size_t i) REEL_INLINE { return now.k[i]; }, n, b.d, s.keys);
+    ForPanels(Vectors(b.queries), [&](auto vectors, std::size_t first) REEL_INLINE {
+      const std::size_t t = first * kLanes;
+      ForRowTiles(n, [&](auto rows, std::size_t i) REEL_INLINE {
+        if (t == 0) Prefetch<rows>(inputs, i, b.d);
+        ProbabilityTile<rows, vectors>(now.k + i, b.d, s.qt + t * b.d, s.lse2 + t, s.p + i * kStride + t, kStride);
+      });
+      ForRowTiles(n, [&](auto rows, std::size_t i) REEL_INLINE {
+        if (t == 0) Prefetch<rows>(outputs, i, b.d);
+        ScoreGradTile<rows, vectors>(now.v + i, b.d, s.doutt + t * b.d, s.delta + t, s.p + i * kStride + t,
+                                     s.ds + i * kStride + t, kStride);
+      });
+    });
+    AddRows(n, b.queries, b.d, s.p, s.dout, now.dv);
+    AddRows(n, b.queries, b.d, s.ds, s.q, now.dk);
+    ForPanels(Vectors(b.d), [&](auto vectors, std::size_t first) REEL_INLINE {
+      const std::size_t c = first * kLanes;
+      ForRowTiles(b.queries, [&](auto rows, std::size_t i) REEL_INLINE {
+        ColumnsTile<rows, vectors>(n, s.ds + i, kStride, s.keys + c * n, nullptr, s.dq + i * s.dv + c, s.dv);
+      });
+    });
+    k0 += n, n = next;
+  }
+  for (std::size_t i = 0; i < b.queries; ++i) {
+    for (std::size_t c = 0; c < b.d; c += kLanes) {
+      float* dq = b.dq[i] + c;
+      const VF sum = hn::LoadU(df, s.dq + i * s.dv + c);
+      StoreFirst(b.accumulate ? hn::Add(LoadFirst(dq, b.d - c), sum) : sum, dq, b.d - c);
+    }
+  }
+}
+
+std::size_t BackwardFloats(std::size_t d) { return BackwardScratch::Floats(d); }
+
+// to += from, row by row.
+void AddRange(const Rows<float>& to, const Rows<const float>& from, std::size_t rows, std::size_t d) {
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t c = 0; c < d; c += kLanes) {
+      StoreFirst(hn::Add(LoadFirst(to[i] + c, d - c), LoadFirst(from[i] + c, d - c)), to[i] + c, d - c);
+    }
+  }
+}
+
+}  // namespace reel::attention::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace reel::attention {
+
+HWY_EXPORT(BackwardOneBlock);
+HWY_EXPORT(BackwardFloats);
+HWY_EXPORT(AddRange);
+
+namespace {
+
+// dK and dV of the parts of a head beyond the first, which writes to the result itself: [parts - 1][2][keys][head_dim].
+struct PartGradients {
+  std::int64_t b = 0, h = 0, parts = 1;
+  float* data = nullptr;
+};
+
+void clear(const Rows<float>& rows, std::int64_t count, std::size_t d) {
+  for (std::int64_t i = 0; i < count; ++i) std::memset(rows[static_cast<std::size_t>(i)], 0, d * sizeof(float));
+}
+
+void run_backward(const Input& in, const KeyLists* lists, const Gradients& g, Threads& threads) {
+  check(in, lists);
+  const Shape& shape = in.shape;
+  check_view("dout", g.dout, shape, shape.queries);
+  check_view("out", g.out, shape, shape.queries);
+  check_view("dq", g.dq, shape, shape.queries);
+  check_view("dk", g.dk, shape, shape.keys);
+  check_view("dv", g.dv, shape, shape.keys);
+  const std::int64_t heads = shape.batch * shape.heads;
+  if (heads == 0) return;
+  if (shape.queries > 0 && g.lse == nullptr) throw Error("attention: lse has no data");
+  const auto d = static_cast<std::size_t>(shape.head_dim);
+  const Work work = cut_backward(shape, lists);
+
+  const std::size_t size = static_cast<std::size_t>(shape.keys) * d;
+  std::vector<PartGradients> parts(static_cast<std::size_t>(heads));
+  for (const Unit& unit : work.units) {
+    const Block& block = work.blocks[static_cast<std::size_t>(unit.first)];
+    PartGradients& head = parts[static_cast<std::size_t>(block.b * shape.heads + block.h)];
+    head = {block.b, block.h, std::max(head.parts, unit.part + 1), nullptr};
+  }
+  std::size_t extra = 0;
+  for (const PartGradients& head : parts) extra += static_cast<std::size_t>(head.parts - 1) * 2 * size;
+  float* memory_of_parts = threads.shared_scratch(extra);
+  for (PartGradients& head : parts) {
+    head.data = memory_of_parts;
+    memory_of_parts += static_cast<std::size_t>(head.parts - 1) * 2 * size;
+  }
+
+  const auto compute = REEL_DISPATCH(BackwardOneBlock);
+  const std::size_t floats = REEL_DISPATCH(BackwardFloats)(d);
+  std::vector<BlockMemory> memory(static_cast<std::size_t>(threads.count()));
+  threads.run(static_cast<std::int64_t>(work.units.size()), [&](std::int64_t chunk, int thread) {
+    BlockMemory& mine = memory[static_cast<std::size_t>(thread)];
+    float* scratch = threads.scratch(thread, floats);
+    const Unit& unit = work.units[static_cast<std::size_t>(chunk)];
+    const Block& start = work.blocks[static_cast<std::size_t>(unit.first)];
+    const std::int64_t b = start.b, h = start.h;
+    Rows<float> dk = rows_of(g.dk, b, h, 0), dv = rows_of(g.dv, b, h, 0);
+    if (unit.part > 0) {
+      const PartGradients& head = parts[static_cast<std::size_t>(b * shape.heads + h)];
+      dk = {head.data + static_cast<std::size_t>(unit.part - 1) * 2 * size, d};
+      dv = {dk.data + size, d};
+    }
+    if (unit.part > 0 || !g.accumulate) {
+      clear(dk, shape.keys, d), clear(dv, shape.keys, d);
+    }
+    for (std::int64_t i = unit.first; i < unit.last; ++i) {
+      const Block& block = work.blocks[static_cast<std::size_t>(i)];
+      compute(
+          {rows_of(in.q, b, h, block.first), rows_of(in.k, b, h, 0), rows_of(in.v, b, h, 0),
+           rows_of(g.out, b, h, block.first), rows_of(g.dout, b, h, block.first), static_cast<std::size_t>(block.count),
+           d, in.scale, mine.key_run(block, lists), g.lse + (b * shape.heads + h) * shape.queries + block.first,
+           rows_of(g.dq, b, h, block.first), dk, dv, g.accumulate},
+          scratch);
+    }
+  });
+  if (work.units.empty() && !g.accumulate) {  // no queries: the gradients of the keys are zero
+    for (std::int64_t i = 0; i < heads; ++i) {
+      clear(rows_of(g.dk, i / shape.heads, i % shape.heads, 0), shape.keys, d);
+      clear(rows_of(g.dv, i / shape.heads, i % shape.heads, 0), shape.keys, d);
+    }
+  }
+
+  // Parts are added in order, in ranges of keys.
+  constexpr std::int64_t kRange = 512;
+  const std::int64_t ranges = (shape.keys + kRange - 1) / kRange;
+  std::erase_if(parts, [](const PartGradients& head) { return head.parts == 1; });
+  const auto add = REEL_DISPATCH(AddRange);
+  threads.run(static_cast<std::int64_t>(parts.size()) * ranges, [&](std::int64_t chunk, int) {
+    const PartGradients& head = parts[static_cast<std::size_t>(chunk / ranges)];
+    const std::int64_t first = chunk % ranges * kRange;
+    const auto count = static_cast<std::size_t>(std::min(kRange, shape.keys - first));
+    const std::size_t at = static_cast<std::size_t>(first) * d;
+    for (std::int64_t part = 0; part + 1 < head.parts; ++part) {
+      const float* dk = head.data + static_cast<std::size_t>(part) * 2 * size + at;
+      add(rows_of(g.dk, head.b, head.h, first), {dk, d}, count, d);
+      add(rows_of(g.dv, head.b, head.h, first), {dk + size, d}, count, d);
+    }
+  });
+}
+
+}  // namespace
+
+void backward(const Input& in, const KeyLists& lists, const Gradients& gradients, Threads& threads) {
+  run_backward(in, &lists, gradients, threads);
+}
+void backward_dense(const Input& in, const Gradients& gradients, Threads& threads) {
+  run_backward(in, nullptr, gradients, threads);
+}
+
+}  // namespace reel::attention
+#endif  // HWY_ONCE

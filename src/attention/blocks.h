@@ -1,0 +1,68 @@
+// What a kernel needs to compute one block of queries, the same for every instruction set. Strides are in floats.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "attention/work.h"
+
+namespace reel::attention {
+
+// Keys of one block: token indices, or all keys in order.
+struct KeyRun {
+  const std::int32_t* list;  // null: 0, 1, 2, ...
+  std::size_t count;
+  std::size_t operator()(std::size_t i) const { return list != nullptr ? static_cast<std::size_t>(list[i]) : i; }
+};
+
+template <class T>
+struct Rows {
+  T* data;
+  std::size_t stride;
+  T* operator[](std::size_t i) const { return data + i * stride; }
+};
+
+struct ForwardBlock {
+  Rows<const float> q, k, v;  // q from the first query of the block, k and v of the whole head
+  std::size_t queries, d;
+  float scale;
+  KeyRun keys;
+  Rows<float> out;
+  float* lse;
+};
+
+struct BackwardBlock {
+  Rows<const float> q, k, v, out, dout;
+  std::size_t queries, d;
+  float scale;
+  KeyRun keys;
+  const float* lse;
+  Rows<float> dq, dk, dv;
+  bool accumulate;  // add to dq; dk and dv are always added to
+};
+
+// Lists of one thread.
+struct BlockMemory {
+  std::vector<std::int32_t> tokens;  // tiles written out
+
+  KeyRun key_run(const Block& block, const KeyLists* lists) {
+    if (block.group < 0) return {nullptr, static_cast<std::size_t>(block.tokens)};
+    const auto list = lists->list(block.b, block.h, block.group);
+    if (lists->granularity == 1) return {list.data(), list.size()};
+    tokens.clear();
+    for (const std::int64_t tile : list) {
+      const std::int64_t last = std::min((tile + 1) * lists->granularity, lists->keys_tokens);
+      for (std::int64_t key = tile * lists->granularity; key < last; ++key)
+        tokens.push_back(static_cast<std::int32_t>(key));
+    }
+    return {tokens.data(), tokens.size()};
+  }
+};
+
+template <class T>
+Rows<T> rows_of(const View<T>& view, std::int64_t b, std::int64_t h, std::int64_t first) {
+  return {view.at(b, h, first), static_cast<std::size_t>(view.row)};
+}
+
+}  // namespace reel::attention

@@ -1,0 +1,184 @@
+// The register tiles of attention, compiled once per instruction set (include after hwy/foreach_target.h).
+//
+//   forward   S^T = K Q^T      ScoreTile        A = key rows in place,   B = Q^T panel (packed per block of queries)
+//             O  += P V        ColumnsTile      A = P^T by columns,      B = value panel (packed per step)
+//   backward  P^T = exp(S^T)   ProbabilityTile  A = key rows in place,   B = Q^T panel
+//             dS^T             ScoreGradTile    A = value rows in place, B = dO^T panel
+//             dV += P^T dO     RowsTile         A = P^T rows,            B = dO panel (packed per block)
+//             dK += dS^T Q     RowsTile         A = dS^T rows,           B = Q panel (packed per block)
+//             dQ += dS K       ColumnsTile      A = dS^T by columns,     B = key panel (packed per step)
+//
+// Scores lie transposed, [key][query], queries along the lanes: max, sum, exp, lse and delta are vertical operations.
+// Keys are broadcast operands and need no packing, so a token list costs a row pointer per key. dK and dV rows are
+// updated in place.
+#if defined(REEL_ATTENTION_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef REEL_ATTENTION_TILES_INL_H_
+#undef REEL_ATTENTION_TILES_INL_H_
+#else
+#define REEL_ATTENTION_TILES_INL_H_
+#endif
+
+#include "attention/blocks.h"
+#include "kernels/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace reel::attention::HWY_NAMESPACE {
+using namespace reel::kernels::HWY_NAMESPACE;  // NOLINT: the tile vocabulary
+
+constexpr float kLog2E = 1.44269504088896340736f, kLn2 = 0.69314718055994530942f;
+
+// Rows that the next step will read, asked for while this step computes; null where there is no next step.
+struct Ahead {
+  const float* const* a = nullptr;
+  const float* const* b = nullptr;
+};
+template <int M>
+HWY_INLINE void Prefetch(const Ahead& ahead, std::size_t i, std::size_t d) {
+  if (ahead.a == nullptr) return;
+  for (int r = 0; r < M; ++r) {
+    for (std::size_t c = 0; c < d; c += 16) {
+      __builtin_prefetch(ahead.a[i + static_cast<std::size_t>(r)] + c, 0, 2);
+      __builtin_prefetch(ahead.b[i + static_cast<std::size_t>(r)] + c, 0, 2);
+    }
+  }
+}
+
+template <int M>
+HWY_INLINE RowsOfA<M> TakeRows(const float* const* rows) {
+  RowsOfA<M> a;
+  Unroll<M>([&](auto r) REEL_INLINE { a.p[r] = rows[r]; });
+  return a;
+}
+template <int M>
+HWY_INLINE RowsOfA<M> TakeRows(const float* p, std::size_t stride) {
+  RowsOfA<M> a;
+  Unroll<M>([&](auto r) REEL_INLINE { a.p[r] = p + static_cast<std::size_t>(r) * stride; });
+  return a;
+}
+
+// scores = rows * panel; largest[query] = max(largest[query], scores).
+template <int M, int N>
+HWY_NOINLINE void ScoreTile(const float* const* rows, std::size_t d, const float* panel, float* scores,
+                            std::size_t stride, float* largest) {
+  const DF df;
+  Tile<M, N> tile;
+  ZeroTile(tile);
+  MulTile(d, TakeRows<M>(rows), panel, kWidth, tile);
+  VF most[N];
+  Unroll<N>([&](auto v) REEL_INLINE { most[v] = hn::LoadU(df, largest + v * kLanes); });
+  UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
+    most[v] = hn::Max(tile.c[r][v], most[v]);
+    hn::StoreU(tile.c[r][v], df, scores + static_cast<std::size_t>(r) * stride + v * kLanes);
+  });
+  Unroll<N>([&](auto v) REEL_INLINE { hn::StoreU(most[v], df, largest + v * kLanes); });
+}
+
+// p = 2^(rows * panel - lse2[query])
+template <int M, int N>
+HWY_NOINLINE void ProbabilityTile(const float* const* rows, std::size_t d, const float* panel, const float* lse2,
+                                  float* p, std::size_t stride) {
+  const DF df;
+  Tile<M, N> tile;
+  ZeroTile(tile);
+  MulTile(d, TakeRows<M>(rows), panel, kWidth, tile);
+  Unroll<(M + 1) / 2>([&](auto half) REEL_INLINE {  // two rows at a time: enough chains in flight, no spilling
+    constexpr int kFirst = 2 * half, kRows = M - kFirst < 2 ? 1 : 2;
+    VF e[kRows * N];
+    UnrollTile<kRows, N>([&](auto r, auto v) REEL_INLINE {
+      e[r * N + v] = hn::Sub(tile.c[kFirst + r][v], hn::LoadU(df, lse2 + v * kLanes));
+    });
+    Exp2(e);
+    UnrollTile<kRows, N>([&](auto r, auto v) REEL_INLINE {
+      hn::StoreU(e[r * N + v], df, p + static_cast<std::size_t>(kFirst + r) * stride + v * kLanes);
+    });
+  });
+}
+
+// ds = p * (rows * panel - delta[query])
+template <int M, int N>
+HWY_NOINLINE void ScoreGradTile(const float* const* rows, std::size_t d, const float* panel, const float* delta,
+                                const float* p, float* ds, std::size_t stride) {
+  const DF df;
+  Tile<M, N> tile;
+  ZeroTile(tile);
+  MulTile(d, TakeRows<M>(rows), panel, kWidth, tile);
+  UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
+    const std::size_t at = static_cast<std::size_t>(r) * stride + v * kLanes;
+    const VF difference = hn::Sub(tile.c[r][v], hn::LoadU(df, delta + v * kLanes));
+    hn::StoreU(hn::Mul(hn::LoadU(df, p + at), difference), df, ds + at);
+  });
+}
+
+// out[r] = factor[r] * out[r] + sum over n keys of a[key * a_stride + r] * panel[key]; without factors, out[r] + ...
+template <int M, int N>
+HWY_NOINLINE void ColumnsTile(std::size_t n, const float* a, std::size_t a_stride, const float* panel,
+                              const float* factor, float* out, std::size_t stride) {
+  const DF df;
+  Tile<M, N> tile;
+  UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
+    tile.c[r][v] = hn::LoadU(df, out + static_cast<std::size_t>(r) * stride + v * kLanes);
+  });
+  if (factor != nullptr) {
+    UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE { tile.c[r][v] = hn::Mul(tile.c[r][v], hn::Set(df, factor[r])); });
+  }
+  MulTile(n, ColumnsOfA{a, a_stride}, panel, kWidth, tile);
+  UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
+    hn::StoreU(tile.c[r][v], df, out + static_cast<std::size_t>(r) * stride + v * kLanes);
+  });
+}
+
+// out[r][offset ...] += sum over n queries of a[r * a_stride + query] * panel[query]; `columns` of the tile exist.
+template <int M, int N>
+HWY_NOINLINE void RowsTile(std::size_t n, const float* a, std::size_t a_stride, const float* panel, float* const* out,
+                           std::size_t offset, std::size_t columns) {
+  const DF df;
+  Tile<M, N> tile;
+  const bool whole = columns >= N * kLanes;
+  if (whole) {
+    UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE { tile.c[r][v] = hn::LoadU(df, out[r] + offset + v * kLanes); });
+  } else {
+    UnrollTile<M, N>([&](auto r, auto v)
+                         REEL_INLINE { tile.c[r][v] = LoadFirst(out[r] + offset + v * kLanes, columns - v * kLanes); });
+  }
+  MulTile(n, TakeRows<M>(a, a_stride), panel, kWidth, tile);
+  if (whole) {
+    UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE { hn::StoreU(tile.c[r][v], df, out[r] + offset + v * kLanes); });
+  } else {
+    UnrollTile<M, N>([&](auto r, auto v)
+                         REEL_INLINE { StoreFirst(tile.c[r][v], out[r] + offset + v * kLanes, columns - v * kLanes); });
+  }
+}
+
+// Covers n vectors by panels of kTileVectors, the last one narrower: f(Int<vectors>, first vector).
+template <class F>
+HWY_INLINE void ForPanels(std::size_t n, const F& f) {
+  std::size_t v = 0;
+  for (; v + kTileVectors <= n; v += kTileVectors) f(Int<kTileVectors>(), v);
+  [&]<int... N>(std::integer_sequence<int, N...>) REEL_INLINE {
+    (void)((n - v == N + 1 && (f(Int<N + 1>(), v), true)) || ...);
+  }
+  (std::make_integer_sequence<int, kTileVectors - 1>());
+}
+
+inline std::size_t Vectors(std::size_t n) { return (n + kLanes - 1) / kLanes; }
+inline std::size_t Panels(std::size_t n) { return (n + kWidth - 1) / kWidth; }
+
+// dst [panels of d][n][kWidth] from n rows of d floats.
+template <class Row>
+HWY_INLINE void PackPanels(const Row& row, std::size_t n, std::size_t d, float* dst) {
+  for (std::size_t c = 0; c < d; c += kWidth) {
+    CopyPanel([&](std::size_t i) REEL_INLINE { return row(i) + c; }, n, d - c, dst + c * n);
+  }
+}
+
+// dst [panels of queries][d][kWidth] from n rows of d floats, times factor.
+inline void PackTransposed(const Rows<const float>& rows, std::size_t n, std::size_t d, float factor, float* dst) {
+  for (std::size_t t = 0; t < n; t += kWidth) {
+    TransposePanel(rows[t], rows.stride, std::min(kWidth, n - t), d, factor, dst + t * d);
+  }
+}
+
+}  // namespace reel::attention::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
