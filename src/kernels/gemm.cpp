@@ -1,0 +1,224 @@
+#include "kernels/gemm.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "kernels/cpu.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gemm.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target.
+#include "kernels/activation-inl.h"
+#include "kernels/simd-inl.h"
+
+#ifndef REEL_KERNELS_GEMM_ONCE
+#define REEL_KERNELS_GEMM_ONCE
+namespace reel::kernels {
+
+// A slice of the depth: B packed as [panels of columns][depth][panel width].
+struct Slice {
+  std::size_t first, depth;
+  bool is_first, is_last;
+  const float* packed;
+};
+struct Range {
+  std::size_t first, count;
+};
+
+}  // namespace reel::kernels
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace reel::kernels::HWY_NAMESPACE {
+
+// C tile = start + A * panel. `columns` of the panel exist.
+template <int M, class A>
+HWY_NOINLINE void GemmTile(const Gemm& g, const Slice& slice, const A& a, const float* panel, std::size_t row,
+                           std::size_t column) {
+  const DF d;
+  constexpr int N = kTileVectors;
+  const std::size_t columns = g.columns - column;
+  const bool whole = columns >= kWidth;
+  float* c = g.c + row * g.c_stride + column;
+  Tile<M, N> tile;
+  if (!slice.is_first || g.accumulate) {
+    if (whole) {
+      UnrollTile<M, N>([&](auto r, auto v)
+                           REEL_INLINE { tile.c[r][v] = hn::LoadU(d, c + r * g.c_stride + v * kLanes); });
+    } else {
+      UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
+        tile.c[r][v] =
+            v * kLanes < columns ? LoadFirst(c + r * g.c_stride + v * kLanes, columns - v * kLanes) : hn::Zero(d);
+      });
+    }
+  } else {
+    ZeroTile(tile);
+  }
+  if (slice.is_first && g.bias != nullptr) {
+    UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
+      if (v * kLanes < columns) {
+        tile.c[r][v] = hn::Add(tile.c[r][v], LoadFirst(g.bias + column + v * kLanes, columns - v * kLanes));
+      }
+    });
+  }
+  MulTile(slice.depth, a, panel, kWidth, tile);
+  if (whole) {
+    UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE { hn::StoreU(tile.c[r][v], d, c + r * g.c_stride + v * kLanes); });
+  } else {
+    UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
+      if (v * kLanes < columns) StoreFirst(tile.c[r][v], c + r * g.c_stride + v * kLanes, columns - v * kLanes);
+    });
+  }
+}
+
+// What follows a finished tile, while it is in L1.
+HWY_INLINE void Finish(const Gemm& g, std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
+  for (std::size_t r = row; r < row + rows; ++r) {
+    float* c = g.c + r * g.c_stride + column;
+    if (g.before != nullptr) std::memcpy(g.before + r * g.c_stride + column, c, columns * sizeof(float));
+    if (g.activation != Activation::kNone) ApplyActivation(g.activation, c, columns);
+  }
+}
+
+// Panels [panels.first, + count) of one slice of B.
+void PackB(const Gemm& g, const Slice& slice, const Range& panels, float* packed) {
+  for (std::size_t p = panels.first; p < panels.first + panels.count; ++p) {
+    const std::size_t column = p * kWidth, columns = std::min(kWidth, g.columns - column);
+    float* out = packed + column * slice.depth;
+    if (g.form == Form::kXWt) {
+      TransposePanel(g.b.data + column * g.b.stride + slice.first, g.b.stride, columns, slice.depth, 1.0f, out);
+    } else {
+      const float* from = g.b.data + slice.first * g.b.stride + column;
+      CopyPanel([&](std::size_t i) REEL_INLINE { return from + i * g.b.stride; }, slice.depth, columns, out);
+    }
+  }
+}
+
+// Rows x panels of C for one slice. scratch holds rows.count * slice.depth floats where A has to be packed (kDytX).
+void Multiply(const Gemm& g, const Slice& slice, const Range& rows, const Range& panels, float* scratch) {
+  if (g.form == Form::kDytX) {  // slices of a tile's rows, [depth][rows of the tile]
+    ForRowTiles(rows.count, [&](auto m, std::size_t i) REEL_INLINE {
+      constexpr std::size_t M = m;
+      const float* from = g.a.data + slice.first * g.a.stride + rows.first + i;
+      float* to = scratch + i * slice.depth;
+      for (std::size_t k = 0; k < slice.depth; ++k) std::memcpy(to + k * M, from + k * g.a.stride, M * sizeof(float));
+    });
+  }
+  for (std::size_t p = panels.first; p < panels.first + panels.count; ++p) {
+    const std::size_t column = p * kWidth;
+    const float* panel = slice.packed + column * slice.depth;
+    ForRowTiles(rows.count, [&](auto m, std::size_t i) REEL_INLINE {
+      constexpr int M = m;
+      const std::size_t row = rows.first + i;
+      if (g.form == Form::kDytX) {
+        GemmTile<M>(g, slice, ColumnsOfA{scratch + i * slice.depth, M}, panel, row, column);
+      } else {
+        RowsOfA<M> a;
+        Unroll<M>([&](auto r) REEL_INLINE { a.p[r] = g.a.data + (row + r) * g.a.stride + slice.first; });
+        GemmTile<M>(g, slice, a, panel, row, column);
+      }
+      if (slice.is_last) Finish(g, row, M, column, std::min(kWidth, g.columns - column));
+    });
+  }
+}
+
+// y = x W^T for no more than kWidth rows of x: W is read once, in place, as the broadcast operand; x^T is the panel.
+// Columns [columns.first, + count) of y.
+template <int M>
+HWY_NOINLINE void FewRowsTile(const Gemm& g, const float* xt, std::size_t column) {
+  const DF d;
+  RowsOfA<M> a;
+  Unroll<M>([&](auto r) REEL_INLINE { a.p[r] = g.b.data + (column + r) * g.b.stride; });
+  Tile<M, kTileVectors> tile;
+  ZeroTile(tile);
+  MulTile(g.depth, a, xt, kWidth, tile);
+  HWY_ALIGN float out[M][kWidth];
+  UnrollTile<M, kTileVectors>([&](auto r, auto v) REEL_INLINE { hn::Store(tile.c[r][v], d, out[r] + v * kLanes); });
+  for (std::size_t row = 0; row < g.rows; ++row) {
+    float* c = g.c + row * g.c_stride + column;
+    for (int r = 0; r < M; ++r) {
+      c[r] = (g.accumulate ? c[r] : 0.0f) + (g.bias != nullptr ? g.bias[column + r] : 0.0f) + out[r][row];
+    }
+  }
+}
+void FewRows(const Gemm& g, const float* xt, const Range& columns) {
+  ForRowTiles(columns.count, [&](auto m, std::size_t i) REEL_INLINE { FewRowsTile<m>(g, xt, columns.first + i); });
+  Finish(g, 0, g.rows, columns.first, columns.count);
+}
+void PackFewRows(const Gemm& g, float* xt) { TransposePanel(g.a.data, g.a.stride, g.rows, g.depth, 1.0f, xt); }
+
+std::size_t PanelWidth() { return kWidth; }
+
+}  // namespace reel::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace reel::kernels {
+
+HWY_EXPORT(PackB);
+HWY_EXPORT(Multiply);
+HWY_EXPORT(FewRows);
+HWY_EXPORT(PackFewRows);
+HWY_EXPORT(PanelWidth);
+
+namespace {
+
+std::size_t pieces_of(std::size_t n, std::size_t size) { return (n + size - 1) / size; }
+Range piece(std::size_t n, std::size_t pieces, std::size_t i) {
+  const std::size_t first = n * i / pieces;
+  return {first, n * (i + 1) / pieces - first};
+}
+
+// 96 rows of A by 1152 deep are 442 KB, most of a 512 KB L2. Splitting the depth of 1152 costs 4-8 % (C is read again).
+constexpr std::size_t kBlockRows = 96, kSliceDepth = 1280;
+
+void few_rows(const Gemm& g, std::size_t width, Threads& threads) {
+  float* xt = threads.shared_scratch(g.depth * width);
+  REEL_DISPATCH(PackFewRows)(g, xt);
+  const std::size_t pieces = pieces_of(g.columns, 64);
+  const auto compute = REEL_DISPATCH(FewRows);
+  threads.run(static_cast<std::int64_t>(pieces),
+              [&](std::int64_t i, int) { compute(g, xt, piece(g.columns, pieces, static_cast<std::size_t>(i))); });
+}
+
+}  // namespace
+
+void gemm(const Gemm& g, Threads& threads) {
+  if (g.rows == 0 || g.columns == 0) return;
+  REEL_CHECK(g.c != nullptr && g.c_stride >= g.columns);
+  REEL_CHECK(g.depth == 0 || (g.a.stride >= (g.form == Form::kDytX ? g.rows : g.depth) &&
+                              g.b.stride >= (g.form == Form::kXWt ? g.depth : g.columns)));
+  const std::size_t width = REEL_DISPATCH(PanelWidth)();
+  if (g.form == Form::kXWt && g.rows <= width) return few_rows(g, width, threads);
+
+  const std::size_t panels = pieces_of(g.columns, width),
+                    slices = std::max<std::size_t>(1, pieces_of(g.depth, kSliceDepth));
+  const std::size_t deepest = pieces_of(g.depth, slices);
+  float* packed = threads.shared_scratch(panels * width * deepest);
+
+  // The pieces may depend on the number of threads: how rows and columns are cut does not change a bit of the result.
+  const auto team = static_cast<std::size_t>(threads.count());
+  const std::size_t row_pieces = std::min(g.rows, pieces_of(pieces_of(g.rows, kBlockRows), team) * team);
+  const std::size_t panel_pieces = std::min(panels, pieces_of(2 * team, row_pieces));
+  const std::size_t pack_pieces = std::min(panels, 8 * team);
+  const auto pack = REEL_DISPATCH(PackB);
+  const auto multiply = REEL_DISPATCH(Multiply);
+  for (std::size_t s = 0; s < slices; ++s) {
+    const Range depth = piece(g.depth, slices, s);
+    const Slice slice{depth.first, depth.count, s == 0, s + 1 == slices, packed};
+    threads.run(static_cast<std::int64_t>(pack_pieces), [&](std::int64_t i, int) {
+      pack(g, slice, piece(panels, pack_pieces, static_cast<std::size_t>(i)), packed);
+    });
+    threads.run(static_cast<std::int64_t>(row_pieces * panel_pieces), [&](std::int64_t i, int thread) {
+      const auto chunk = static_cast<std::size_t>(i);
+      const Range rows = piece(g.rows, row_pieces, chunk / panel_pieces);
+      float* scratch = g.form == Form::kDytX ? threads.scratch(thread, (kBlockRows + 1) * deepest) : nullptr;
+      multiply(g, slice, rows, piece(panels, panel_pieces, chunk % panel_pieces), scratch);
+    });
+  }
+}
+
+}  // namespace reel::kernels
+#endif  // HWY_ONCE
