@@ -1,0 +1,129 @@
+// The k largest of n floats, exactly, in ascending order of index: radix selection, no sorting, no data-dependent
+// branches in the passes over all of them. Compiled once per instruction set (include after hwy/foreach_target.h).
+#if defined(REEL_ATTENTION_TOP_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef REEL_ATTENTION_TOP_INL_H_
+#undef REEL_ATTENTION_TOP_INL_H_
+#else
+#define REEL_ATTENTION_TOP_INL_H_
+#endif
+
+#include <bit>
+#include <cstring>
+
+#include "kernels/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace reel::attention::HWY_NAMESPACE {
+using namespace reel::kernels::HWY_NAMESPACE;  // NOLINT: the tile vocabulary
+
+// Working memory for lists of up to n.
+struct TopScratch {
+  std::int32_t* order;       // n: the floats as integers of the same order
+  std::int32_t* candidates;  // n
+  std::uint32_t* counts;     // 4 * kBins
+  static constexpr std::size_t kBins = 2048;
+  static std::size_t Words(std::size_t n) { return 2 * (n + 64) + 4 * kBins; }
+  TopScratch(float* memory, std::size_t n) {
+    order = reinterpret_cast<std::int32_t*>(memory);
+    candidates = order + n + 64;
+    counts = reinterpret_cast<std::uint32_t*>(candidates + n + 64);
+  }
+};
+
+// Bin of the rank-th largest (from 1) among counted values; `above` becomes the number of values in higher bins.
+inline std::size_t FindBin(const std::uint32_t* counts, std::size_t bins, std::size_t rank, std::size_t& above) {
+  std::size_t bin = bins;
+  above = 0;
+  while (bin > 0) {
+    --bin;
+    if (above + counts[bin] >= rank) break;
+    above += counts[bin];
+  }
+  return bin;
+}
+
+// 64 comparisons with `least` as bits, from position i; positions from n on are 0.
+HWY_INLINE std::uint64_t AtLeast(const std::int32_t* order, std::size_t i, std::size_t n, std::int32_t least) {
+  const hn::ScalableTag<std::int32_t> d;
+  const auto limit = hn::Set(d, least);
+  std::uint64_t bits = 0;
+  for (std::size_t j = 0; j < 64; j += kLanes) {
+    std::uint8_t bytes[8] = {};
+    hn::StoreMaskBits(d, hn::Not(hn::Lt(hn::LoadU(d, order + i + j), limit)), bytes);
+    std::uint64_t word;
+    std::memcpy(&word, bytes, 8);
+    bits |= word << j;
+  }
+  return n - i >= 64 ? bits : bits & ((std::uint64_t{1} << (n - i)) - 1);
+}
+
+// Indices of the k largest of x[0 .. n) to out, 0 < k < n. Of equal values the lower index is taken; NaN counts as
+// larger than infinity (or, with the sign bit, as smaller).
+inline void TopIndices(const float* x, std::size_t n, std::size_t k, std::int32_t* out, const TopScratch& s) {
+  const hn::ScalableTag<std::int32_t> d;
+  // Negative floats descend as integers: flip their magnitude.
+  for (std::size_t i = 0; i < n; i += kLanes) {
+    const auto bits = hn::BitCast(d, LoadFirst(x + i, n - i));
+    const auto flip = hn::And(hn::ShiftRight<31>(bits), hn::Set(d, 0x7fffffff));
+    hn::StoreU(hn::Xor(bits, flip), d, s.order + i);
+  }
+  // Level 1: the top 11 bits. Four counters per bin, since neighbours often fall into the same one and would wait.
+  std::memset(s.counts, 0, 4 * TopScratch::kBins * sizeof(std::uint32_t));
+  const auto top = [](std::int32_t value) { return static_cast<std::size_t>((value >> 21) + 1024); };
+  std::size_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    for (std::size_t j = 0; j < 4; ++j) ++s.counts[j * TopScratch::kBins + top(s.order[i + j])];
+  }
+  for (; i < n; ++i) ++s.counts[top(s.order[i])];
+  for (std::size_t bin = 0; bin < TopScratch::kBins; ++bin) {
+    for (std::size_t j = 1; j < 4; ++j) s.counts[bin] += s.counts[j * TopScratch::kBins + bin];
+  }
+  std::size_t above = 0, rank = k;
+  const std::size_t bin = FindBin(s.counts, TopScratch::kBins, rank, above);
+  rank -= above;
+  // Candidates: all of that bin.
+  const std::int32_t low = static_cast<std::int32_t>(static_cast<std::int64_t>(bin) - 1024) * (1 << 21);
+  std::size_t candidates = 0;
+  for (i = 0; i < n; i += 64) {
+    std::uint64_t bits = AtLeast(s.order, i, n, low);
+    if (bin + 1 < TopScratch::kBins) bits &= ~AtLeast(s.order, i, n, low + (1 << 21));
+    for (; bits != 0; bits &= bits - 1) {
+      s.candidates[candidates++] = s.order[i + static_cast<std::size_t>(std::countr_zero(bits))];
+    }
+  }
+  // Levels 2 and 3: the next 11 and the last 10 bits of the candidates.
+  std::int32_t threshold = low;
+  for (const auto& [shift, width] : {std::pair{10, 11}, std::pair{0, 10}}) {
+    const auto mask = static_cast<std::uint32_t>((1 << width) - 1);
+    std::memset(s.counts, 0, TopScratch::kBins * sizeof(std::uint32_t));
+    for (std::size_t c = 0; c < candidates; ++c)
+      ++s.counts[(static_cast<std::uint32_t>(s.candidates[c]) >> shift) & mask];
+    const std::size_t part = FindBin(s.counts, mask + std::size_t{1}, rank, above);
+    rank -= above;
+    threshold += static_cast<std::int32_t>(part << shift);
+    std::size_t kept = 0;
+    for (std::size_t c = 0; c < candidates; ++c) {
+      s.candidates[kept] = s.candidates[c];
+      kept += ((static_cast<std::uint32_t>(s.candidates[c]) >> shift) & mask) == part;
+    }
+    candidates = kept;
+  }
+  // `candidates` values equal the threshold, the first `rank` of them are taken.
+  std::size_t written = 0, ties = rank;
+  const bool all_ties = candidates == rank;
+  for (i = 0; i < n; i += 64) {
+    for (std::uint64_t bits = AtLeast(s.order, i, n, threshold); bits != 0; bits &= bits - 1) {
+      const std::size_t at = i + static_cast<std::size_t>(std::countr_zero(bits));
+      if (!all_ties && s.order[at] == threshold) {
+        if (ties == 0) continue;
+        --ties;
+      }
+      out[written++] = static_cast<std::int32_t>(at);
+    }
+  }
+}
+
+}  // namespace reel::attention::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
