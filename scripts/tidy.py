@@ -7,6 +7,7 @@ room in turn. No new file is begun after TIDY_SECONDS=75; TIDY=all checks every 
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -17,6 +18,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def git(*arguments):
+    """Words of the answer; none where there is no git or no history."""
+    if not shutil.which("git"):
+        return []
     run = subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True)
     return run.stdout.split() if run.returncode == 0 else []
 
