@@ -1,9 +1,10 @@
 // Exp, Log, Tanh, Erf, Sigmoid of a vector, compiled once per instruction set (include after hwy/foreach_target.h).
 //
-// Largest errors against double libm, over every 64th float (math_test.cpp measures them):
-// TBD
-// NaN gives NaN everywhere. Hence the order of the arguments of Min and Max: x86 returns the second one for NaN.
-// exp2 for attention's inner loop, faster and without the ends of the range, is in simd-inl.h.
+// Largest relative error against double libm over every 257th float, measured by math_test.cpp on AVX2 and (without
+// FMA) SSE4: exp 9.5e-8, log 8.0e-8, tanh 1.4e-7, erf 9.5e-8, sigmoid 1.4e-7. Half a unit in the last place is 6.0e-8.
+//
+// NaN gives NaN everywhere; hence the order of the arguments of Min and Max: x86 returns the second one for NaN.
+// The exp2 of attention's inner loop, faster and without the ends of the range, is in simd-inl.h.
 #if defined(REEL_KERNELS_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef REEL_KERNELS_MATH_INL_H_
 #undef REEL_KERNELS_MATH_INL_H_
