@@ -32,7 +32,7 @@ struct Type<double> {
 };
 template <>
 struct Type<bool> {
-  static constexpr std::string_view kOne = "true or false", kMany = "booleans";
+  static constexpr std::string_view kOne = "true or false";
   static std::optional<bool> get(const toml::node& node) { return node.value_exact<bool>(); }
 };
 template <>

@@ -1,7 +1,5 @@
 #include "base/utf8.h"
 
-#include <algorithm>
-
 namespace reel {
 
 std::size_t find_invalid_utf8(std::string_view text) {
@@ -26,11 +24,6 @@ std::size_t find_invalid_utf8(std::string_view text) {
     i += length;
   }
   return std::string_view::npos;
-}
-
-std::size_t count_characters(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 }  // namespace reel

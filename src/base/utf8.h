@@ -10,7 +10,4 @@ namespace reel {
 // surrogates, nothing above U+10FFFF), or npos.
 std::size_t find_invalid_utf8(std::string_view text);
 
-// Characters, not bytes; for text that is UTF-8.
-std::size_t count_characters(std::string_view text);
-
 }  // namespace reel

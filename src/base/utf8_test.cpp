@@ -38,10 +38,5 @@ TEST(Utf8, NamesTheFirstBadByte) {
   EXPECT_EQ(find_invalid_utf8("a\xe2\x82q"), 1u);
 }
 
-TEST(Utf8, CountsCharacters) {
-  EXPECT_EQ(count_characters(""), 0u);
-  EXPECT_EQ(count_characters("gr\xc3\xbcn"), 4u);
-}
-
 }  // namespace
 }  // namespace reel
