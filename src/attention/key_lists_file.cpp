@@ -1,0 +1,64 @@
+#include <charconv>
+
+#include "attention/key_lists.h"
+#include "base/safetensors.h"
+
+namespace reel::attention {
+
+namespace {
+
+std::int64_t metadata_number(const SafetensorsFile& file, const std::string& key) {
+  const auto found = file.metadata().find(key);
+  if (found == file.metadata().end()) {
+    throw Error(fmt::format("{}: the metadata has no '{}'", file.name(), key),
+                "a file of key lists names keys_tokens and granularity in its metadata");
+  }
+  const std::string& text = found->second;
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw Error(fmt::format("{}: metadata '{}' is '{}'", file.name(), key, text), "it must be a whole number");
+  }
+  return value;
+}
+
+}  // namespace
+
+void save(const KeyLists& lists, const std::string& path) {
+  lists.check();
+  SafetensorsWriter writer;
+  const auto size = [](const auto& values) { return static_cast<std::int64_t>(values.size()); };
+  writer.add("keys", {size(lists.keys)}, std::span(lists.keys));
+  writer.add("offsets", {size(lists.offsets)}, std::span(lists.offsets));
+  writer.add("group_starts", {size(lists.group_starts)}, std::span(lists.group_starts));
+  writer.add("dense_heads", {lists.batch, lists.heads}, std::span(lists.dense_heads));
+  writer.set_metadata("keys_tokens", std::to_string(lists.keys_tokens));
+  writer.set_metadata("granularity", std::to_string(lists.granularity));
+  writer.write(path);
+}
+
+KeyLists load_key_lists(const std::string& path) {
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  KeyLists lists;
+  lists.keys_tokens = metadata_number(file, "keys_tokens");
+  const std::int64_t granularity = metadata_number(file, "granularity");
+  lists.granularity = granularity == 1 || granularity == kTileKeys ? static_cast<int>(granularity) : 0;
+  lists.group_starts = file.read_i32("group_starts");
+  lists.offsets = file.read_i64("offsets");
+  lists.keys = file.read_i32("keys");
+  lists.dense_heads = file.read_u8("dense_heads");
+  const auto& shape = file.info("dense_heads").shape;  // [batch, heads], or [heads] for one batch item
+  if (shape.empty() || shape.size() > 2) {
+    throw Error(fmt::format("{}: dense_heads has {} dimensions", path, shape.size()), "it must be [batch, heads]");
+  }
+  lists.batch = shape.size() == 2 ? shape[0] : 1;
+  lists.heads = shape.back();
+  try {
+    lists.check();
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", path, error.what()), error.hint());
+  }
+  return lists;
+}
+
+}  // namespace reel::attention

@@ -1,0 +1,149 @@
+#include "attention/select.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "attention/testing.h"
+#include "kernels/cpu.h"
+
+namespace reel::attention {
+namespace {
+
+struct Selection {
+  SelectInput in;
+  Buffer<float> q, k;
+  Selection(std::int64_t batch, std::int64_t heads, std::int64_t groups, std::int64_t keys, std::int64_t rank,
+            std::int64_t samples, int granularity, std::int64_t keep, std::uint64_t seed, float spread = 1) {
+    in.batch = batch, in.heads = heads, in.keys = keys, in.rank = rank, in.samples = samples,
+    in.granularity = granularity;
+    in.group_starts = uniform_groups(groups * 5, 5);
+    in.keep = {keep};
+    in.scale = 0.3f;
+    q = Problem::random(static_cast<std::size_t>(batch * heads * groups * samples * rank), seed, 1, spread);
+    k = Problem::random(static_cast<std::size_t>(batch * heads * keys * rank), seed, 2, spread);
+    in.q = token_major<const float>(q.data(), groups * samples, heads, rank);
+    in.k = token_major<const float>(k.data(), keys, heads, rank);
+  }
+};
+
+// Against a full sort of the double-precision weights: every kept entry is among the `keep` heaviest, up to the
+// rounding of f32 exponents (a score of 20 is known to 2e-6, so weights are to 1e-5).
+void expect_heaviest(const SelectInput& in, const KeyLists& lists) {
+  for (std::int64_t b = 0; b < in.batch; ++b) {
+    for (std::int64_t h = 0; h < in.heads; ++h) {
+      for (std::int64_t g = 0; g < lists.groups(); ++g) {
+        const auto weights = reference_weights(in, b, h, g);
+        auto sorted = weights;
+        std::sort(sorted.rbegin(), sorted.rend());
+        const auto list = lists.list(b, h, g);
+        ASSERT_EQ(list.size(), static_cast<std::size_t>(in.keep[0]));
+        for (std::int32_t entry : list) {
+          ASSERT_GE(weights[static_cast<std::size_t>(entry)], sorted[list.size() - 1] * (1 - 1e-5)) << "group " << g;
+        }
+      }
+    }
+  }
+}
+
+TEST(Select, KeepsTheHeaviestOnEveryTarget) {
+  const std::string before = kernels::target();
+  Threads threads(2);
+  for (const std::string& target : kernels::available_targets()) {
+    kernels::set_target(target);
+    const Random random(test_seed(), 8);
+    for (std::uint64_t i = 0; i < 60 && !testing::Test::HasFailure(); ++i) {
+      const auto below = [&](std::uint64_t n, std::uint64_t which) {
+        return static_cast<std::int64_t>(random.below(i * 10 + which, n));
+      };
+      const int granularity = i % 3 == 2 ? kTileKeys : 1;
+      const std::int64_t keys = 2 + below(1500, 0) + (granularity > 1 ? 64 : 0);
+      const std::int64_t entries = (keys + granularity - 1) / granularity;
+      const std::int64_t samples = i % 4 == 0 ? 1 : 1 + below(20, 1);
+      Selection s(1 + below(2, 2), 1 + below(2, 3), 1 + below(9, 4), keys, 1 + below(40, 5), samples, granularity,
+                  1 + below(static_cast<std::uint64_t>(entries - 1), 6), test_seed() * 100 + i,
+                  i % 5 == 0 ? 3.0f : 1.0f);
+      SCOPED_TRACE(fmt::format("{}, case {}: keys {} rank {} samples {} granularity {} keep {}", target, i, keys,
+                               s.in.rank, samples, granularity, s.in.keep[0]));
+      expect_heaviest(s.in, select(s.in, threads));
+    }
+  }
+  kernels::set_target(before);
+}
+
+TEST(Select, ScoresFarBelowZeroStillOrder) {
+  // All scores are near -3000: padding with zero keys must not become the reference of the exponentials.
+  Selection s(1, 1, 2, 70, 4, 3, 1, 5, 1);
+  for (std::size_t i = 0; i < s.q.size(); ++i) s.q[i] = i % 4 == 0 ? 100.0f : s.q[i];
+  for (std::size_t i = 0; i < s.k.size(); ++i) s.k[i] = i % 4 == 0 ? -100.0f : s.k[i];
+  Threads threads(1);
+  const KeyLists lists = select(s.in, threads);
+  for (std::int64_t g = 0; g < 2; ++g) {
+    const auto weights = reference_weights(s.in, 0, 0, g);
+    auto sorted = weights;
+    std::sort(sorted.rbegin(), sorted.rend());
+    // A score of 3000 is known to 2e-4.
+    for (std::int32_t e : lists.list(0, 0, g)) EXPECT_GE(weights[static_cast<std::size_t>(e)], sorted[4] * (1 - 2e-3));
+  }
+}
+
+TEST(Select, EqualWeightsGoToTheLowerIndex) {
+  for (std::int64_t samples : {1, 4}) {
+    Selection s(1, 1, 3, 1000, 8, samples, 1, 137, 2);
+    s.k.clear();  // every score is 0
+    Threads threads(1);
+    const KeyLists lists = select(s.in, threads);
+    for (std::int64_t g = 0; g < 3; ++g) {
+      std::vector<std::int32_t> want(137);
+      std::iota(want.begin(), want.end(), 0);
+      const auto list = lists.list(0, 0, g);
+      EXPECT_EQ(std::vector<std::int32_t>(list.begin(), list.end()), want);
+    }
+  }
+}
+
+TEST(Select, KeepingNothingOrEverything) {
+  Threads threads(2);
+  Selection s(1, 3, 4, 100, 8, 2, 1, 0, 3);
+  s.in.keep = {0, 100, 7};
+  const KeyLists lists = select(s.in, threads);
+  EXPECT_EQ(lists.list(0, 0, 0).size(), 0u);
+  EXPECT_TRUE(lists.dense(0, 1));
+  EXPECT_EQ(lists.list(0, 2, 3).size(), 7u);
+}
+
+TEST(Select, AnyNumberOfThreadsGivesTheSameLists) {
+  Selection s(2, 3, 70, 600, 16, 5, 1, 60, 4);
+  Threads one(1), three(3);
+  EXPECT_EQ(select(s.in, one).keys, select(s.in, three).keys);
+}
+
+TEST(Select, NanDoesNotCrash) {
+  Threads threads(1);
+  for (std::int64_t samples : {1, 4}) {
+    Selection s(1, 1, 3, 200, 8, samples, 1, 20, 5);
+    s.k[77] = std::numeric_limits<float>::quiet_NaN();
+    s.q[0] = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_EQ(select(s.in, threads).list(0, 0, 0).size(), 20u);
+  }
+}
+
+TEST(Select, BadInputIsAnError) {
+  Threads threads(1);
+  Selection s(1, 2, 4, 100, 8, 2, 1, 10, 3);
+  for (int spoil = 0; spoil < 7; ++spoil) {
+    SelectInput in = s.in;
+    if (spoil == 0) in.keep = {1, 2, 3};
+    if (spoil == 1) in.keep = {-1};
+    if (spoil == 2) in.rank = 0;
+    if (spoil == 3) in.granularity = 32;
+    if (spoil == 4) in.group_starts = {};
+    if (spoil == 5) in.k.data = nullptr;
+    if (spoil == 6) in.q.row = 3;
+    EXPECT_THROW(select(in, threads), Error) << spoil;
+  }
+}
+
+}  // namespace
+}  // namespace reel::attention
