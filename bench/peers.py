@@ -100,19 +100,16 @@ class OpenBlas:
 
 
 class Case:
-    """One line of the table: reel and its peers on the same work.
+    """One line of the table: reel and its peers on the same work. start: how the case begins in reel's rows."""
 
-    start: how reel's case begins. counted: reel drew its own random lists, whose work only it knows; rates are compared.
-    """
-
-    def __init__(self, name, flops, start, peers, counted=False):
-        self.name, self.flops, self.start, self.peers, self.counted = name, flops, start, peers, counted
+    def __init__(self, name, flops, start, peers):
+        self.name, self.flops, self.start, self.peers = name, flops, start, peers
         self.gflops = {}  # the best so far
         self.share = None
 
     def play(self, rows):
         mine = row(rows, self.start)
-        gflops = mine["gflops"] if self.counted else self.flops / mine["seconds"] / 1e9
+        gflops = self.flops / mine["seconds"] / 1e9
         if gflops > self.gflops.get("reel", 0):
             self.gflops["reel"], self.share = gflops, mine["share_of_peak"]
         for peer, work in self.peers.items():
@@ -176,6 +173,27 @@ def attention_groups(torch, threads):
         yield cases, lambda h=heads, s=tokens, d=d: reel_rows("attention", threads, heads=h, tokens=s, head_dim=d)
 
 
+def key_lists(torch, chosen, tokens):
+    """The blocks [1, heads, query blocks, kept] as a file of key lists (src/attention/key_lists.h), in tiles of 64 keys."""
+    tiles = BLOCK // 64
+    keys = (chosen[..., None] * tiles + torch.arange(tiles)).flatten(3)
+    _, heads, groups, kept = keys.shape
+    tensors = {
+        "keys": (keys.flatten().to(torch.int32), "I32"),
+        "offsets": (torch.arange(heads * groups + 1) * kept, "I64"),
+        "group_starts": (torch.arange(0, tokens + 1, BLOCK, dtype=torch.int32), "I32"),
+        "dense_heads": (torch.zeros(1, heads, dtype=torch.uint8), "U8"),
+    }
+    header, data = {"__metadata__": {"keys_tokens": str(tokens), "granularity": "64"}}, b""
+    for name, (tensor, dtype) in tensors.items():
+        more = tensor.numpy().tobytes()
+        header[name] = {"dtype": dtype, "shape": list(tensor.shape), "data_offsets": [len(data), len(data) + len(more)]}
+        data += more
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + data
+
+
 def blocks_groups(torch, threads):
     from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
@@ -207,9 +225,11 @@ def blocks_groups(torch, threads):
 
         flops = 4 * heads * blocks * kept * BLOCK * BLOCK * d
         name = f"sparse forward {heads}x{tokens}x{d}, blocks of {BLOCK}"
-        case = Case(name, flops, "sparse forward", {"FlexAttention": forward}, counted=True)
-        options = dict(heads=heads, tokens=tokens, head_dim=d, sparsity=SPARSITY, group=BLOCK, block=BLOCK)
-        yield [case], lambda options=options: reel_rows("attention", threads, **options)
+        case = Case(name, flops, "sparse forward", {"FlexAttention": forward})
+        with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
+            file.write(key_lists(torch, chosen, tokens))
+            file.flush()
+            yield [case], lambda file=file, d=d: reel_rows("attention", threads, lists=file.name, head_dim=d)
 
 
 def print_table(cases):
