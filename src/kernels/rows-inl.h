@@ -11,7 +11,6 @@
 #define REEL_KERNELS_ROWS_INL_H_
 #endif
 
-#include <cstring>
 #include <limits>
 
 #include "kernels/simd-inl.h"
@@ -27,34 +26,8 @@ struct Part {
 HWY_INLINE VF Load(const float* p, Whole) { return hn::LoadU(DF(), p); }
 HWY_INLINE void Store(VF v, float* p, Whole) { hn::StoreU(v, DF(), p); }
 
-// The lanes beyond the part are zero. Where Highway's masked load reads the whole vector (SSE4's is even an aligned
-// load of it), the part goes through a small array.
-HWY_INLINE VF Load(const float* p, Part part) {
-  const DF d;
-#if HWY_MAX_BYTES >= 32
-  return hn::MaskedLoad(hn::FirstN(d, part.n), d, p);
-#else
-  HWY_ALIGN float lanes[kLanes] = {};
-  for (std::size_t i = 0; i < part.n; ++i) lanes[i] = p[i];
-  return hn::Load(d, lanes);
-#endif
-}
-// Below AVX-512 through a small array, in pieces of 4, 2 and 1: AVX2's masked store is slow on AMD (a rotary embedding
-// of 36 pairs takes 0.141 ns a float with pieces and 0.185 with masks on Zen 3).
-HWY_INLINE void Store(VF v, float* p, Part part) {
-  const DF d;
-#if HWY_MAX_BYTES == 64
-  hn::BlendedStore(v, hn::FirstN(d, part.n), d, p);
-#else
-  static_assert(kLanes <= 8);
-  HWY_ALIGN float lanes[kLanes];
-  hn::Store(v, d, lanes);
-  std::size_t i = 0;
-  if (part.n & 4) std::memcpy(p, lanes, 16), i = 4;
-  if (part.n & 2) std::memcpy(p + i, lanes + i, 8), i += 2;
-  if (part.n & 1) p[i] = lanes[i];
-#endif
-}
+HWY_INLINE VF Load(const float* p, Part part) { return LoadPart(p, part.n); }
+HWY_INLINE void Store(VF v, float* p, Part part) { StorePart(v, p, part.n); }
 
 // v in the lanes of the extent, `other` beyond it.
 HWY_INLINE VF Fill(VF v, float /*other*/, Whole) { return v; }

@@ -1,0 +1,114 @@
+#include "app/bench.h"
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+
+#include "app/app.h"
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "base/timer.h"
+#include "kernels/gemm.h"
+
+namespace reel::app {
+
+namespace {
+
+void bench_peak(const BenchOptions& options) {
+  Threads threads(options.threads);
+  Bench bench("peak", threads);
+  const cost::Machine machine = measure_machine(threads, 0.3);
+  bench.add({.name = "f32 multiply-add, one thread", .seconds = 1e9 / machine.peak_one, .flops = 1e9});
+  bench.add({.name = "f32 multiply-add, all threads", .seconds = 1e9 / machine.peak_all, .flops = 1e9});
+  for (const cost::MemoryLevel& level : machine.levels) {
+    for (const auto& [what, rate] : {std::pair("read", level.read), {"write", level.write}, {"copy", level.copy}}) {
+      bench.add({.name = fmt::format("{} {}: 1 GB, {:.1f} GB/s", level.name, what, rate / 1e9),
+                 .seconds = 1e9 / rate,
+                 .more = {{"gigabytes_per_second", rate / 1e9}}});
+    }
+  }
+  bench.finish(options.json);
+}
+
+struct LinearShape {
+  std::int64_t m, n, k;
+};
+
+void bench_linear(const LinearShape& shape, Threads& threads, Bench& bench) {
+  const auto [m, n, k] = std::tuple(static_cast<std::size_t>(shape.m), static_cast<std::size_t>(shape.n),
+                                    static_cast<std::size_t>(shape.k));
+  Buffer<float> x(m * k), w(n * k), dy(m * n), y(m * n), dx(m * k), dw(n * k), bias(n);
+  Random(1).fill_normal(x);
+  Random(2).fill_normal(w);
+  Random(3).fill_normal(dy);
+  Random(4).fill_normal(bias);
+  const kernels::Gemm forms[] = {
+      {kernels::Form::kXWt, m, n, k, {x.data(), k}, {w.data(), k}, y.data(), n, false, bias.data()},
+      {kernels::Form::kDyW, m, k, n, {dy.data(), n}, {w.data(), k}, dx.data(), k},
+      {kernels::Form::kDytX, n, k, m, {dy.data(), n}, {x.data(), k}, dw.data(), k},
+  };
+  const char* names[] = {"x W^T", "dy W", "dy^T x"};
+  for (int i = 0; i < 3; ++i) {
+    const double seconds = best_seconds([&] { kernels::gemm(forms[i], threads); }, 5, 0.6);
+    bench.add({.name = fmt::format("{} {}x{}x{}", names[i], m, n, k),
+               .seconds = seconds,
+               .flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k)});
+  }
+}
+
+void check_size(const char* name, std::int64_t value, std::int64_t most) {
+  if (value < 1 || value > most)
+    throw Error(fmt::format("--{} is {}", name, value), fmt::format("use a number from 1 to {}", most));
+}
+
+}  // namespace
+
+void bench_gemm(const BenchOptions& options) {
+  std::vector<LinearShape> shapes = {{4096, 1152, 1152}, {4096, 4608, 1152}};
+  if (options.m != 0 || options.n != 0 || options.k != 0) {
+    for (const auto& [name, value] : {std::pair("m", options.m), {"n", options.n}, {"k", options.k}})
+      check_size(name, value, 1 << 20);
+    shapes = {{options.m, options.n, options.k}};
+  }
+  Threads threads(options.threads);
+  Bench bench("gemm, f32: y = x W^T + b and its gradients, x is m x k, W is n x k", threads);
+  for (const LinearShape& shape : shapes) bench_linear(shape, threads, bench);
+  bench.finish(options.json);
+}
+
+void add_bench(CLI::App& parser, Action& action) {
+  auto options = std::make_shared<BenchOptions>();
+  CLI::App* verb = parser.add_subcommand("bench", "measures kernels as a share of the peak of this machine");
+  verb->require_subcommand(1);
+  const auto add = [&](const char* name, const char* text, void (*run)(const BenchOptions&)) {
+    CLI::App* sub = verb->add_subcommand(name, text);
+    sub->add_option("--threads", options->threads, "threads to use")->capture_default_str();
+    sub->add_option("--json", options->json, "write machine and rows there as well")->type_name("FILE");
+    sub->callback([options, &action, run] { action = [options, run] { run(*options); }; });
+    return sub;
+  };
+  const auto add_tokens = [&](CLI::App* sub) {
+    sub->add_option("--heads", options->heads, "heads");
+    sub->add_option("--tokens", options->tokens, "queries and keys of a head");
+    sub->add_option("--head-dim", options->head_dim, "floats of a head, a multiple of 8 up to 256");
+    sub->add_option("--sparsity", options->sparsity, "share of the keys that a group leaves out, 0 to 1");
+    sub->add_option("--group", options->group, "queries that share a list")->capture_default_str();
+  };
+  add("peak", "multiply-add rate and memory bandwidths", bench_peak);
+  CLI::App* gemm = add("gemm", "linear layers, forward and both gradients", bench_gemm);
+  gemm->add_option("--m", options->m, "rows of x (tokens)");
+  gemm->add_option("--n", options->n, "rows of W (outputs)");
+  gemm->add_option("--k", options->k, "columns of x and W (inputs)");
+  CLI::App* attention = add("attention", "dense and sparse attention, forward and backward", bench_attention);
+  add_tokens(attention);
+  attention->add_option("--block", options->block, "keys that are chosen together: 1, or a multiple of 64")
+      ->capture_default_str();
+  attention->add_option("--lists", options->lists, "attend to the key lists of this file instead of random ones")
+      ->type_name("FILE");
+  CLI::App* select = add("select", "choice of the heaviest keys of each group", bench_select);
+  add_tokens(select);
+  select->add_option("--rank", options->rank, "floats of a low-rank query or key")->capture_default_str();
+  select->add_option("--samples", options->samples, "sample queries of a group")->capture_default_str();
+}
+
+}  // namespace reel::app

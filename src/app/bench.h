@@ -1,0 +1,28 @@
+// The benchmarks behind `reel bench`. Each measures its shapes (of the options, or a set of its own) and adds rows.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "app/measure.h"
+
+namespace reel::app {
+
+struct BenchOptions {
+  int threads = default_threads();
+  std::string json;
+  // gemm: x is m x k, W is n x k
+  std::int64_t m = 0, n = 0, k = 0;
+  // attention and select; 0 and negative: not given
+  std::int64_t heads = 0, tokens = 0, head_dim = 0, group = 64, block = 1;
+  double sparsity = -1;
+  std::string lists;
+  // select
+  std::int64_t rank = 16, samples = 16;
+};
+
+void bench_gemm(const BenchOptions& options);
+void bench_attention(const BenchOptions& options);
+void bench_select(const BenchOptions& options);
+
+}  // namespace reel::app

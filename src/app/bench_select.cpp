@@ -1,0 +1,94 @@
+#include <cmath>
+
+#include "app/bench.h"
+#include "attention/attention.h"
+#include "attention/select.h"
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "base/timer.h"
+
+namespace reel::app {
+
+namespace {
+
+Buffer<float> normal(std::int64_t floats, std::uint64_t stream) {
+  Buffer<float> buffer(static_cast<std::size_t>(floats));
+  Random(1, stream).fill_normal(buffer);
+  return buffer;
+}
+
+struct SelectShape {
+  std::int64_t heads, tokens, head_dim, group, rank, samples;
+  double share;
+};
+
+// Selection beside the dense forward attention that it is meant to save.
+void bench_shape(const SelectShape& s, Threads& threads, Bench& bench) {
+  double dense = 0;
+  {
+    const Buffer<float> q = normal(s.heads * s.tokens * s.head_dim, 1), k = normal(s.heads * s.tokens * s.head_dim, 2),
+                        v = normal(s.heads * s.tokens * s.head_dim, 3);
+    Buffer<float> out(q.size()), lse(static_cast<std::size_t>(s.heads * s.tokens));
+    const auto view = [&](const Buffer<float>& b) {
+      return attention::token_major(b.data(), s.tokens, s.heads, s.head_dim);
+    };
+    const attention::Input in{{1, s.heads, s.tokens, s.tokens, s.head_dim},
+                              view(q),
+                              view(k),
+                              view(v),
+                              1 / std::sqrt(static_cast<float>(s.head_dim))};
+    const attention::Partial result{attention::token_major(out.data(), s.tokens, s.heads, s.head_dim), lse.data()};
+    dense = best_seconds([&] { attention::forward_dense(in, result, threads); }, 2, 0.5);
+    const double pairs = static_cast<double>(s.heads) * static_cast<double>(s.tokens) * static_cast<double>(s.tokens);
+    bench.add({.name = fmt::format("dense forward {}x{}x{}", s.heads, s.tokens, s.head_dim),
+               .seconds = dense,
+               .flops = 4 * pairs * static_cast<double>(s.head_dim)});
+  }
+  const std::int64_t groups = (s.tokens + s.group - 1) / s.group;
+  const Buffer<float> q = normal(s.heads * groups * s.samples * s.rank, 4), k = normal(s.heads * s.tokens * s.rank, 5);
+  for (const std::int64_t samples : {s.samples, std::int64_t{1}}) {
+    for (const int granularity : {1, attention::kTileKeys}) {
+      attention::SelectInput in;
+      in.heads = s.heads, in.keys = s.tokens, in.rank = s.rank, in.samples = samples, in.granularity = granularity;
+      in.group_starts = attention::uniform_groups(s.tokens, s.group);
+      in.q = attention::token_major(q.data(), groups * samples, s.heads, s.rank);
+      in.k = attention::token_major(k.data(), s.tokens, s.heads, s.rank);
+      in.scale = 1 / std::sqrt(static_cast<float>(s.rank));
+      const std::int64_t entries = (s.tokens + granularity - 1) / granularity;
+      in.keep = {std::max<std::int64_t>(1, std::llround(s.share * static_cast<double>(entries)))};
+      const double seconds = best_seconds([&] { attention::select(in, threads); }, 3, 0.4);
+      bench.add({.name = fmt::format("select {}x{} {} sample{}, {}", s.heads, s.tokens, samples,
+                                     samples == 1 ? "" : "s", granularity == 1 ? "tokens" : "tiles of 64"),
+                 .seconds = seconds,
+                 .speedup = dense / seconds,
+                 .against = fmt::format("dense forward ({:.1f} % of its time)", 100 * seconds / dense),
+                 .more = {{"share_of_dense_forward", seconds / dense}}});
+    }
+    if (s.samples == 1) break;
+  }
+}
+
+}  // namespace
+
+void bench_select(const BenchOptions& o) {
+  const double share = o.sparsity < 0 ? 0.1 : 1 - o.sparsity;
+  if (share < 0)
+    throw Error(fmt::format("--sparsity {}", o.sparsity), "it is the share of keys left out: 0 to 1, e.g. 0.9");
+  if (o.heads < 0 || o.tokens < 0 || o.group < 1 || o.rank < 1 || o.samples < 1 || o.tokens > (1 << 24) ||
+      o.rank > 4096 || o.samples > 4096) {
+    throw Error(fmt::format("--heads {} --tokens {} --group {} --rank {} --samples {}", o.heads, o.tokens, o.group,
+                            o.rank, o.samples),
+                "all of them are at least 1");
+  }
+  const std::int64_t heads = o.heads > 0 ? o.heads : 4, d = o.head_dim != 0 ? o.head_dim : 64;
+  std::vector<std::int64_t> tokens = {8192, 32768};
+  if (o.tokens > 0) tokens = {o.tokens};
+  Threads threads(o.threads);
+  Bench bench(fmt::format("selection of {:.0f} % of the keys, groups of {}, rank {}", 100 * share, o.group, o.rank),
+              threads);
+  for (const std::int64_t n : tokens) bench_shape({heads, n, d, o.group, o.rank, o.samples, share}, threads, bench);
+  bench.finish(o.json);
+}
+
+}  // namespace reel::app

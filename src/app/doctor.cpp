@@ -1,0 +1,68 @@
+#include <CLI/CLI.hpp>
+
+#include "app/app.h"
+#include "app/measure.h"
+#include "base/error.h"
+#include "kernels/cpu.h"
+
+namespace reel::app {
+
+namespace {
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out;
+}
+
+void line(const std::string& name, const std::string& text) { fmt::print("{:<18} {}\n", name, text); }
+
+void doctor(int thread_count, bool write, const std::string& path) {
+  Threads threads(thread_count);
+  const cost::Machine machine = measure_machine(threads, write ? 0.5 : 0.05);
+  line("reel", REEL_VERSION);
+  line("CPU", machine.cpu);
+  line("cores", fmt::format("{} for this process, {} thread{} used", machine.cores, threads.count(),
+                            threads.count() == 1 ? "" : "s"));
+  line("instruction sets", fmt::format("{} (in use: {}, {} floats a vector)", joined(kernels::available_targets()),
+                                       machine.target, kernels::vector_floats()));
+  line("AMX", kernels::amx_works() ? "works (not used yet: kernels compute in f32)" : "not here");
+  line("caches", fmt::format("L1 {}, L2 {} a core, L3 {}", format_bytes(machine.l1), format_bytes(machine.l2),
+                             format_bytes(machine.l3)));
+  line("memory", format_bytes(machine.memory));
+  line("MPI", mpi_version().empty() ? "not built in: one process only (Debian: libopenmpi-dev, then build again)"
+                                    : mpi_version());
+  fmt::print("\n{:<18} {:>10} {:>14}\n", "measured", "one thread", threads.count() == 1 ? "" : "all threads");
+  fmt::print("{:<18} {:>10.1f} {:>14.1f}  GFLOP/s\n", "f32 multiply-add", machine.peak_one / 1e9,
+             machine.peak_all / 1e9);
+  fmt::print("\n{:<18} {:>10} {:>14} {:>10}  GB/s, all threads\n", "bandwidth", "read", "write", "copy");
+  for (const cost::MemoryLevel& level : machine.levels) {
+    fmt::print("{:<18} {:>10.1f} {:>14.1f} {:>10.1f}  ({} a thread)\n", level.name, level.read / 1e9, level.write / 1e9,
+               level.copy / 1e9, format_bytes(level.bytes));
+  }
+  if (write) {
+    cost::save(machine, path);
+    fmt::print("\nwritten to {}\n", path);
+  } else {
+    fmt::print("\nA quick look; 'reel doctor --measure' takes longer and keeps the result for the other commands.\n");
+  }
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& parser, Action& action) {
+  struct Options {
+    int threads = default_threads();
+    bool measure = false;
+    std::string out = cost::machine_path();
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = parser.add_subcommand("doctor", "says what this machine is and can do");
+  verb->add_flag("--measure", options->measure, "measure longer and write the Machine file");
+  verb->add_option("--out", options->out, "where to write it")->type_name("FILE")->capture_default_str();
+  verb->add_option("--threads", options->threads, "threads to use")->capture_default_str();
+  verb->callback(
+      [options, &action] { action = [options] { doctor(options->threads, options->measure, options->out); }; });
+}
+
+}  // namespace reel::app

@@ -1,0 +1,130 @@
+#include "app/measure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "kernels/cpu.h"
+#include "kernels/peak.h"
+
+namespace reel::app {
+
+namespace {
+
+constexpr int kNameWidth = 46;
+
+nlohmann::ordered_json to_json(const cost::Machine& machine) {
+  nlohmann::ordered_json levels = nlohmann::json::array();
+  for (const cost::MemoryLevel& level : machine.levels) {
+    levels.push_back({{"name", level.name},
+                      {"bytes", level.bytes},
+                      {"read", level.read},
+                      {"write", level.write},
+                      {"copy", level.copy}});
+  }
+  nlohmann::ordered_json out = {{"cpu", machine.cpu},           {"target", machine.target},
+                                {"cores", machine.cores},       {"threads", machine.threads},
+                                {"peak_one", machine.peak_one}, {"peak_all", machine.peak_all}};
+  if (!levels.empty()) out["levels"] = levels;
+  return out;
+}
+
+void print_row(const BenchRow& row, double peak) {
+  std::string line = fmt::format("{:{}} {:>10}", row.name, kNameWidth, format_seconds(row.seconds));
+  if (row.flops > 0) {
+    const double rate = row.flops / row.seconds;
+    line += fmt::format(" {:>9.1f} {:>7.2f}", rate / 1e9, rate / peak);
+  } else if (row.speedup > 0) {
+    line += fmt::format(" {:>9} {:>7}", "", "");
+  }
+  if (row.speedup > 0) line += fmt::format("   {:.2f} {}", row.speedup, row.against);
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+std::string format_seconds(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.2f} ms", seconds * 1e3);
+  return fmt::format("{:.2f} s", seconds);
+}
+
+std::string format_bytes(double bytes) {
+  const char* units[] = {"B", "KB", "MB", "GB", "TB"};
+  int unit = 0;
+  for (; bytes >= 1024 && unit < 4; ++unit) bytes /= 1024;
+  return fmt::format("{:.0f} {}", bytes, units[unit]);
+}
+
+cost::Machine measure_machine(Threads& threads, double seconds) {
+  cost::Machine machine = cost::describe_this_machine();
+  machine.target = kernels::target();
+  machine.threads = threads.count();
+  Threads one(1);
+  machine.peak_one = kernels::peak_flops(one, seconds);
+  machine.peak_all = threads.count() == 1 ? machine.peak_one : kernels::peak_flops(threads, seconds);
+  // Half of a cache: the rest belongs to others. L3 is shared by the threads; memory lies beyond all caches.
+  const double share = std::max(1, threads.count());
+  const std::pair<const char*, double> levels[] = {
+      {"L1", machine.l1 / 2},
+      {"L2", machine.l2 / 2},
+      {"L3", std::max(machine.l3 / 2 / share, machine.l2)},
+      {"memory", std::clamp(machine.l3 * 4 / share, 128.0 * (1 << 20), 512.0 * (1 << 20))},
+  };
+  for (const auto& [name, bytes] : levels) {
+    if (bytes <= 0) continue;
+    const auto size = static_cast<std::size_t>(bytes);
+    machine.levels.push_back({name, bytes, kernels::bandwidth(kernels::Traffic::kRead, size, threads, seconds),
+                              kernels::bandwidth(kernels::Traffic::kWrite, size, threads, seconds),
+                              kernels::bandwidth(kernels::Traffic::kCopy, size, threads, seconds)});
+  }
+  return machine;
+}
+
+Bench::Bench(std::string title, Threads& threads) : threads_(threads), peak_(kernels::peak_flops(threads)) {
+  fmt::print("{}: {} thread{}, {}, measured peak {:.1f} GFLOP/s\n\n", title, threads.count(),
+             threads.count() == 1 ? "" : "s", kernels::target(), peak_ / 1e9);
+  fmt::print("{:{}} {:>10} {:>9} {:>7}   {}\n", "case", kNameWidth, "time", "GFLOP/s", "of peak", "times");
+  fmt::print("{}\n", std::string(kNameWidth + 50, '-'));
+}
+
+void Bench::add(const BenchRow& row) {
+  rows_.push_back(row);
+  print_row(row, peak_);
+}
+
+void Bench::finish(const std::string& json) {
+  const double again = kernels::peak_flops(threads_);
+  if (again > peak_)
+    fmt::print("\npeak measured again: {:.1f} GFLOP/s; it counts in the shares of the file\n", again / 1e9);
+  peak_ = std::max(peak_, again);
+  if (json.empty()) return;
+  cost::Machine machine = cost::describe_this_machine();
+  machine.target = kernels::target();
+  machine.threads = threads_.count();
+  machine.peak_all = peak_;
+  machine.peak_one = peak_ / threads_.count();
+  nlohmann::ordered_json rows = nlohmann::json::array();
+  for (const BenchRow& row : rows_) {
+    nlohmann::ordered_json out = {{"case", row.name}, {"seconds", row.seconds}};
+    if (row.flops > 0) {
+      out["flops"] = row.flops;
+      out["gflops"] = row.flops / row.seconds / 1e9;
+      out["share_of_peak"] = row.flops / row.seconds / peak_;
+    }
+    if (row.speedup > 0) {
+      out["speedup"] = row.speedup;
+      out["against"] = row.against;
+    }
+    for (const auto& [key, value] : row.more) out[key] = value;
+    rows.push_back(out);
+  }
+  nlohmann::ordered_json all = {{"machine", to_json(machine)}, {"rows", rows}};
+  write_file_atomically(json, all.dump(1) + "\n");
+}
+
+}  // namespace reel::app

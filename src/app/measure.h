@@ -1,0 +1,44 @@
+// Measuring for the verbs: this machine, and benchmarks with a table for people and JSON for machines.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/threads.h"
+#include "cost/machine.h"
+
+namespace reel::app {
+
+// Describes and measures; each rate for about `seconds`.
+cost::Machine measure_machine(Threads& threads, double seconds);
+
+struct BenchRow {
+  std::string name;  // "dense forward 4x8192x64"
+  double seconds = 0;
+  double flops = 0;    // useful work; 0: rate and share are left out
+  double speedup = 0;  // over what `against` says; 0: no comparison
+  std::string against;
+  std::map<std::string, double> more;  // further figures, JSON only
+};
+
+// Collects rows, printing each as it comes; the peak is measured before the first and after the last row, the better
+// counts.
+class Bench {
+ public:
+  Bench(std::string title, Threads& threads);
+  void add(const BenchRow& row);
+  // Prints the table's end; writes {"machine": {...}, "rows": [...]} to `json` unless that is empty.
+  void finish(const std::string& json);
+  double peak() const { return peak_; }
+
+ private:
+  Threads& threads_;
+  double peak_;
+  std::vector<BenchRow> rows_;
+};
+
+std::string format_seconds(double seconds);  // "12.3 ms"
+std::string format_bytes(double bytes);      // "512 KB"
+
+}  // namespace reel::app

@@ -1,0 +1,42 @@
+#include "kernels/cpu.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "base/error.h"
+#include "kernels/peak.h"
+
+namespace reel::kernels {
+namespace {
+
+TEST(Cpu, EveryAvailableTargetCanBeForcedAndOthersAreRefused) {
+  const std::string before = target();
+  ASSERT_FALSE(available_targets().empty());
+  for (const std::string& name : available_targets()) {
+    set_target(name);
+    EXPECT_EQ(target(), name);
+    EXPECT_EQ(vector_floats(), name == "avx512" ? 16 : name == "avx2" ? 8 : 4);
+  }
+  set_target(before);
+  EXPECT_THROW(set_target("mmx"), Error);
+  EXPECT_EQ(target(), before);
+}
+
+TEST(Cpu, TheEnvironmentChoosesTheTarget) {
+  const char* forced = std::getenv("REEL_CPU");
+  if (forced == nullptr || *forced == '\0') GTEST_SKIP() << "REEL_CPU is not set";
+  EXPECT_EQ(target(), forced);
+}
+
+TEST(Cpu, ProbingForTilesDoesNotKillTheProgram) { EXPECT_EQ(amx_works(), amx_works()); }
+
+TEST(Peak, RatesAreOfThisWorld) {
+  Threads threads(1);
+  EXPECT_GT(peak_flops(threads, 0.02), 1e8);
+  EXPECT_GT(bandwidth(Traffic::kRead, 16 << 10, threads, 0.01), 1e8);
+  EXPECT_GT(bandwidth(Traffic::kCopy, 1 << 20, threads, 0.01), 1e7);
+}
+
+}  // namespace
+}  // namespace reel::kernels

@@ -1,0 +1,138 @@
+#include "kernels/gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "kernels/cpu.h"
+
+namespace reel::kernels {
+namespace {
+
+double activate(Activation kind, double x) {
+  switch (kind) {
+    case Activation::kNone:
+      return x;
+    case Activation::kGeluTanh:
+      return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::kGeluErf:
+      return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::kSilu:
+      return x / (1 + std::exp(-x));
+  }
+  return 0;
+}
+
+// A product with its memory; rows lie `gap` floats further apart than they need to.
+struct Product {
+  Gemm g{};
+  Buffer<float> a, b, c, bias, before;
+  Product(Form form, std::size_t rows, std::size_t columns, std::size_t depth, std::size_t gap = 0) {
+    const bool turned = form == Form::kDytX, weights = form == Form::kXWt;
+    const std::size_t a_stride = (turned ? rows : depth) + gap, b_stride = (weights ? depth : columns) + gap;
+    a = Buffer<float>((turned ? depth : rows) * a_stride), b = Buffer<float>((weights ? columns : depth) * b_stride);
+    c = Buffer<float>(rows * (columns + gap)), before = Buffer<float>(rows * (columns + gap)),
+    bias = Buffer<float>(columns);
+    Random(1, rows).fill_normal(a);
+    Random(2, columns).fill_normal(b);
+    Random(3, depth).fill_normal(c);
+    Random(4).fill_normal(bias);
+    g.form = form, g.rows = rows, g.columns = columns, g.depth = depth;
+    g.a = {a.data(), a_stride}, g.b = {b.data(), b_stride}, g.c = c.data(), g.c_stride = columns + gap;
+  }
+  double sum(std::size_t i, std::size_t j) const {
+    double sum = 0;
+    for (std::size_t k = 0; k < g.depth; ++k) {
+      const float x = g.form == Form::kDytX ? g.a.data[k * g.a.stride + i] : g.a.data[i * g.a.stride + k];
+      const float w = g.form == Form::kXWt ? g.b.data[j * g.b.stride + k] : g.b.data[k * g.b.stride + j];
+      sum += static_cast<double>(x) * w;
+    }
+    return sum;
+  }
+};
+
+TEST(Gemm, EveryFormAndEpilogueMatchesTheReferenceOnEveryTarget) {
+  const std::string chosen = target();
+  for (const std::string& name : available_targets()) {
+    set_target(name);
+    Threads threads(2);
+    const Random random(5);
+    for (std::uint64_t i = 0; i < 400 && !testing::Test::HasFailure(); ++i) {
+      const auto below = [&](std::uint64_t which, std::uint64_t n) { return random.below(i * 10 + which, n); };
+      const std::uint64_t most = i % 20 == 0 ? 300 : 50;
+      const std::size_t depth = i % 40 == 0 ? 1281 + below(2, 1400) : below(2, most);  // several slices
+      Product p(static_cast<Form>(i % 3), 1 + below(0, most), 1 + below(1, most), depth, below(3, 3));
+      p.g.accumulate = below(4, 2) == 0;
+      if (below(5, 2) == 0) p.g.bias = p.bias.data();
+      p.g.activation = static_cast<Activation>(below(6, 4));
+      if (below(7, 2) == 0) p.g.before = p.before.data();
+      Buffer<float> old(p.c.size());
+      std::memcpy(old.data(), p.c.data(), p.c.size() * sizeof(float));
+      gemm(p.g, threads);
+      SCOPED_TRACE(fmt::format("{}, case {}: form {}, {} x {} x {}", name, i, i % 3, p.g.rows, p.g.columns, p.g.depth));
+      // Rounding of a sum of n products of normal numbers: sqrt(n) terms, each step half an ulp of about sqrt(n).
+      const double tolerance = 1e-6 * (4 + static_cast<double>(depth));
+      for (std::size_t r = 0; r < p.g.rows; ++r) {
+        for (std::size_t c = 0; c < p.g.c_stride; ++c) {
+          const std::size_t at = r * p.g.c_stride + c;
+          if (c >= p.g.columns) {
+            ASSERT_EQ(p.c[at], old[at]);  // nothing written beside the result
+            continue;
+          }
+          const double want = p.sum(r, c) + (p.g.accumulate ? old[at] : 0) + (p.g.bias != nullptr ? p.bias[c] : 0);
+          ASSERT_NEAR(p.c[at], activate(p.g.activation, want), tolerance);
+          if (p.g.before != nullptr) {
+            ASSERT_NEAR(p.before[at], want, tolerance);
+          }
+        }
+      }
+    }
+  }
+  set_target(chosen);
+}
+
+TEST(Gemm, AnyNumberOfThreadsGivesTheSameBits) {
+  for (Form form : {Form::kXWt, Form::kDyW, Form::kDytX}) {
+    for (std::size_t rows : {3, 200}) {
+      Product one(form, rows, 333, 1500);
+      Threads single(1);
+      gemm(one.g, single);
+      for (int count : {2, 3, 8}) {
+        Product many(form, rows, 333, 1500);
+        Threads threads(count);
+        gemm(many.g, threads);
+        EXPECT_EQ(std::memcmp(one.c.data(), many.c.data(), one.c.size() * sizeof(float)), 0);
+      }
+    }
+  }
+}
+
+TEST(Gemm, NothingToSumLeavesBiasAndWhatWasThere) {
+  Threads threads(1);
+  Product p(Form::kDyW, 20, 5, 0);
+  p.g.bias = p.bias.data();
+  gemm(p.g, threads);
+  for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(p.c[i], p.bias[i % 5]);
+  p.g.accumulate = true;
+  gemm(p.g, threads);
+  for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(p.c[i], 2 * p.bias[i % 5]);
+}
+
+TEST(Gemm, NanReachesItsRowAndColumnOnly) {
+  Threads threads(2);
+  Product p(Form::kXWt, 40, 30, 20);
+  p.a[7 * 20 + 3] = std::numeric_limits<float>::quiet_NaN();
+  p.b[9 * 20 + 1] = std::numeric_limits<float>::quiet_NaN();
+  gemm(p.g, threads);
+  for (std::size_t i = 0; i < 40; ++i) {
+    for (std::size_t j = 0; j < 30; ++j) EXPECT_EQ(std::isnan(p.c[i * 30 + j]), i == 7 || j == 9);
+  }
+}
+
+}  // namespace
+}  // namespace reel::kernels
