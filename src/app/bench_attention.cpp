@@ -13,11 +13,13 @@ namespace {
 
 using attention::KeyLists;
 
-// Tensors as linear layers leave them, [tokens][heads][head_dim].
+// Tensors as PyTorch's attention takes them, [heads][tokens][head_dim], or as linear layers leave them,
+// [tokens][heads][head_dim].
 struct Tensors {
   attention::Shape shape;
+  bool tokens_first;
   Buffer<float> q, k, v, dout, out, dq, dk, dv, lse;
-  explicit Tensors(const attention::Shape& s) : shape(s) {
+  explicit Tensors(const attention::Shape& s, bool token_major = false) : shape(s), tokens_first(token_major) {
     const auto floats = static_cast<std::size_t>(s.batch * s.heads * s.head_dim);
     std::uint64_t stream = 0;
     for (auto* each : {&q, &dout, &out, &dq}) *each = normal(floats * static_cast<std::size_t>(s.queries), stream++);
@@ -29,12 +31,12 @@ struct Tensors {
     Random(1, stream).fill_normal(buffer);
     return buffer;
   }
-  attention::MutableView queries(Buffer<float>& b) {
-    return attention::token_major(b.data(), shape.queries, shape.heads, shape.head_dim);
+  attention::MutableView view(Buffer<float>& b, std::int64_t tokens) {
+    return tokens_first ? attention::token_major(b.data(), tokens, shape.heads, shape.head_dim)
+                        : attention::head_major(b.data(), tokens, shape.heads, shape.head_dim);
   }
-  attention::MutableView keys(Buffer<float>& b) {
-    return attention::token_major(b.data(), shape.keys, shape.heads, shape.head_dim);
-  }
+  attention::MutableView queries(Buffer<float>& b) { return view(b, shape.queries); }
+  attention::MutableView keys(Buffer<float>& b) { return view(b, shape.keys); }
   attention::Input input() {
     return {shape, queries(q), keys(k), keys(v), 1 / std::sqrt(static_cast<float>(shape.head_dim))};
   }
@@ -167,13 +169,20 @@ void bench_table(Threads& threads, Bench& bench) {
     bench_shape(shape, {}, 64, 1, threads, bench);
   }
   for (const std::int64_t d : {64, 128}) bench_shape({1, 4, 8192, 8192, d}, {0.9, 0.98}, 64, 1, threads, bench);
+  const attention::Shape shape{1, 4, 8192, 8192, 64};
   {
-    const attention::Shape shape{1, 4, 8192, 8192, 64};
     Tensors t(shape);
     const KeyLists lists = make_lists(shape, 128, 128, 0.9);
-    const Times sparse = measure(t, &lists, threads);
     add_rows(bench, "sparse", fmt::format("{} {:.1f}% of blocks of 128", shape_name(shape), 100 * lists.density()),
-             sparse, static_cast<double>(lists.pairs()), 64, nullptr);
+             measure(t, &lists, threads), static_cast<double>(lists.pairs()), 64, nullptr);
+  }
+  {
+    Tensors t(shape, true);
+    const KeyLists lists = make_lists(shape, 64, 1, 0.9);
+    add_rows(bench, "dense", shape_name(shape) + " token-major", measure(t, nullptr, threads), all_pairs(shape), 64,
+             nullptr);
+    add_rows(bench, "sparse", fmt::format("{} {:.1f}% token-major", shape_name(shape), 100 * lists.density()),
+             measure(t, &lists, threads), static_cast<double>(lists.pairs()), 64, nullptr);
   }
   const attention::Shape one{1, 1, 8192, 8192, 64};
   bench_threads("one dense head", one, attention::dense_lists(1, 1, 8192, 8192), threads, bench);

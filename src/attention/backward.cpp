@@ -18,22 +18,24 @@ namespace reel::attention::HWY_NAMESPACE {
 // Keys of a step; a score tile spans all queries of the block, so that a dK or dV row is read and written once per step
 // (tiles of 32 queries: 77-80 instead of 83-86 GFLOP/s at d = 64 on Zen 3). 24 to 192 keys differ by less than the
 // noise.
-constexpr std::size_t kGradKeys = 48;
+constexpr std::size_t kGradKeys = 72;
 constexpr std::size_t kStride = kBlockQueries;  // of P and dS rows
 static_assert(kBlockQueries % kWidth == 0);
 
 struct BackwardScratch {
-  std::size_t dv;                                     // head_dim in whole vectors, in floats
-  float *qt, *doutt, *q, *dout, *p, *ds, *keys, *dq;  // panels of Q^T, dO^T, Q, dO; P and dS of a step; key panels; dQ
-  float *lse2, *delta;                                // per query
+  std::size_t dv;  // head_dim in whole vectors, in floats
+  float *qt, *doutt, *q, *dout, *p, *ds, *k, *v, *keys,
+      *dq;              // panels of Q^T, dO^T, Q, dO; P and dS of a step; key panels; dQ
+  float *lse2, *delta;  // per query
   static std::size_t Floats(std::size_t d) {
-    return 2 * kBlockQueries * (d + Panels(d) * kWidth) + 2 * kGradKeys * kStride + kGradKeys * Panels(d) * kWidth +
-           kBlockQueries * Vectors(d) * kLanes + 2 * kBlockQueries;
+    return 2 * kBlockQueries * (d + Panels(d) * kWidth) + 2 * kGradKeys * (kStride + d) +
+           kGradKeys * Panels(d) * kWidth + kBlockQueries * Vectors(d) * kLanes + 2 * kBlockQueries;
   }
   BackwardScratch(float* at, std::size_t d) : dv(Vectors(d) * kLanes) {
     for (float** each : {&qt, &doutt}) *each = at, at += kBlockQueries * d;
     for (float** each : {&q, &dout}) *each = at, at += kBlockQueries * Panels(d) * kWidth;
     for (float** each : {&p, &ds}) *each = at, at += kGradKeys * kStride;
+    for (float** each : {&k, &v}) *each = at, at += kGradKeys * d;
     keys = at, at += kGradKeys * Panels(d) * kWidth;
     dq = at, at += kBlockQueries * dv;
     for (float** each : {&lse2, &delta}) *each = at, at += kBlockQueries;
@@ -82,31 +84,37 @@ void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
   const BackwardScratch s(scratch, b.d);
   PackBlock(b, s);
   StepRows sides[2];  // this step and the next
-  const auto take = [&](std::size_t first, StepRows& rows) {
-    const std::size_t n = first < b.keys.count ? std::min(kGradKeys, b.keys.count - first) : 0;
+  const auto take = [&](const KeyRun& keys, std::size_t step, StepRows& rows) {
+    const Steps<kGradKeys> cut(keys.count);
+    const std::size_t first = cut.First(step), n = cut.Size(step);
     for (std::size_t i = 0; i < n; ++i) {
-      const std::size_t key = b.keys(first + i);
+      const std::size_t key = keys(first + i);
       rows.k[i] = b.k[key], rows.v[i] = b.v[key], rows.dk[i] = b.dk[key], rows.dv[i] = b.dv[key];
     }
     return n;
   };
-  int side = 0;
-  std::size_t n = take(0, sides[0]);
-  for (std::size_t k0 = 0; k0 < b.keys.count; side ^= 1) {
-    const StepRows &now = sides[side], &then = sides[side ^ 1];
-    const std::size_t next = take(k0 + n, sides[side ^ 1]);
-    const Ahead inputs = next >= n ? Ahead{then.k, then.v} : Ahead{};
-    const Ahead outputs = next >= n ? Ahead{then.dk, then.dv} : Ahead{};
+  const Steps<kGradKeys> steps(b.keys.count);
+  std::size_t n = steps.count > 0 ? take(b.keys, 0, sides[0]) : 0;
+  for (std::size_t step = 0; step < steps.count; ++step) {
+    const StepRows& now = sides[step % 2];
+    StepRows& then = sides[step % 2 ^ 1];
+    const std::size_t following = step + 1 < steps.count ? take(b.keys, step + 1, then)
+                                  : b.next.count > 0     ? take(b.next, 0, then)
+                                                         : 0;
+    const AheadInputs inputs{then.k, then.v, following};
+    const AheadOutputs outputs{then.dk, then.dv, following};
     PackPanels([&](std::size_t i) REEL_INLINE { return now.k[i]; }, n, b.d, s.keys);
+    PackRows([&](std::size_t i) REEL_INLINE { return now.k[i]; }, n, b.d, s.k);
+    PackRows([&](std::size_t i) REEL_INLINE { return now.v[i]; }, n, b.d, s.v);
     ForPanels(Vectors(b.queries), [&](auto vectors, std::size_t first) REEL_INLINE {
       const std::size_t t = first * kLanes;
       ForRowTiles(n, [&](auto rows, std::size_t i) REEL_INLINE {
-        if (t == 0) Prefetch<rows>(inputs, i, b.d);
-        ProbabilityTile<rows, vectors>(now.k + i, b.d, s.qt + t * b.d, s.lse2 + t, s.p + i * kStride + t, kStride);
+        if (t == 0) inputs.Prefetch(i, rows, b.d);
+        ProbabilityTile<rows, vectors>(s.k + i * b.d, b.d, s.qt + t * b.d, s.lse2 + t, s.p + i * kStride + t, kStride);
       });
       ForRowTiles(n, [&](auto rows, std::size_t i) REEL_INLINE {
-        if (t == 0) Prefetch<rows>(outputs, i, b.d);
-        ScoreGradTile<rows, vectors>(now.v + i, b.d, s.doutt + t * b.d, s.delta + t, s.p + i * kStride + t,
+        if (t == 0) outputs.Prefetch(i, rows, b.d);
+        ScoreGradTile<rows, vectors>(s.v + i * b.d, b.d, s.doutt + t * b.d, s.delta + t, s.p + i * kStride + t,
                                      s.ds + i * kStride + t, kStride);
       });
     });
@@ -118,7 +126,7 @@ void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
         ColumnsTile<rows, vectors>(n, s.ds + i, kStride, s.keys + c * n, nullptr, s.dq + i * s.dv + c, s.dv);
       });
     });
-    k0 += n, n = next;
+    n = following;
   }
   for (std::size_t i = 0; i < b.queries; ++i) {
     for (std::size_t c = 0; c < b.d; c += kLanes) {
@@ -193,9 +201,8 @@ void run_backward(const Input& in, const KeyLists* lists, const Gradients& g, Th
 
   const auto compute = REEL_DISPATCH(BackwardOneBlock);
   const std::size_t floats = REEL_DISPATCH(BackwardFloats)(d);
-  std::vector<BlockMemory> memory(static_cast<std::size_t>(threads.count()));
   threads.run(static_cast<std::int64_t>(work.units.size()), [&](std::int64_t chunk, int thread) {
-    BlockMemory& mine = memory[static_cast<std::size_t>(thread)];
+    BlockLists block_lists(lists);
     float* scratch = threads.scratch(thread, floats);
     const Unit& unit = work.units[static_cast<std::size_t>(chunk)];
     const Block& start = work.blocks[static_cast<std::size_t>(unit.first)];
@@ -211,10 +218,11 @@ void run_backward(const Input& in, const KeyLists* lists, const Gradients& g, Th
     }
     for (std::int64_t i = unit.first; i < unit.last; ++i) {
       const Block& block = work.blocks[static_cast<std::size_t>(i)];
+      const auto [keys, next] = block_lists.runs(work, unit, i);
       compute(
           {rows_of(in.q, b, h, block.first), rows_of(in.k, b, h, 0), rows_of(in.v, b, h, 0),
            rows_of(g.out, b, h, block.first), rows_of(g.dout, b, h, block.first), static_cast<std::size_t>(block.count),
-           d, in.scale, mine.key_run(block, lists), g.lse + (b * shape.heads + h) * shape.queries + block.first,
+           d, in.scale, keys, next, g.lse + (b * shape.heads + h) * shape.queries + block.first,
            rows_of(g.dq, b, h, block.first), dk, dv, g.accumulate},
           scratch);
     }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "attention/work.h"
@@ -27,7 +28,7 @@ struct ForwardBlock {
   Rows<const float> q, k, v;  // q from the first query of the block, k and v of the whole head
   std::size_t queries, d;
   float scale;
-  KeyRun keys;
+  KeyRun keys, next;  // of this block, and of the one that follows in the same head (to fetch them early)
   Rows<float> out;
   float* lse;
 };
@@ -36,28 +37,44 @@ struct BackwardBlock {
   Rows<const float> q, k, v, out, dout;
   std::size_t queries, d;
   float scale;
-  KeyRun keys;
+  KeyRun keys, next;
   const float* lse;
   Rows<float> dq, dk, dv;
   bool accumulate;  // add to dq; dk and dv are always added to
 };
 
-// Lists of one thread.
-struct BlockMemory {
-  std::vector<std::int32_t> tokens;  // tiles written out
+// Lists of one thread: those of the present block and the next.
+class BlockLists {
+ public:
+  explicit BlockLists(const KeyLists* lists) : lists_(lists) {}
 
-  KeyRun key_run(const Block& block, const KeyLists* lists) {
+  // Runs of work.blocks[i] and of the block after it, if that belongs to the unit too.
+  std::pair<KeyRun, KeyRun> runs(const Work& work, const Unit& unit, std::int64_t i) {
+    const KeyRun now = i == unit.first ? run(work.blocks[static_cast<std::size_t>(i)]) : next_;
+    next_ = i + 1 < unit.last ? run(work.blocks[static_cast<std::size_t>(i + 1)]) : KeyRun{nullptr, 0};
+    return {now, next_};
+  }
+
+ private:
+  KeyRun run(const Block& block) {
     if (block.group < 0) return {nullptr, static_cast<std::size_t>(block.tokens)};
-    const auto list = lists->list(block.b, block.h, block.group);
-    if (lists->granularity == 1) return {list.data(), list.size()};
+    const auto list = lists_->list(block.b, block.h, block.group);
+    if (lists_->granularity == 1) return {list.data(), list.size()};
+    side_ ^= 1;
+    std::vector<std::int32_t>& tokens = tokens_[side_];
     tokens.clear();
     for (const std::int64_t tile : list) {
-      const std::int64_t last = std::min((tile + 1) * lists->granularity, lists->keys_tokens);
-      for (std::int64_t key = tile * lists->granularity; key < last; ++key)
+      const std::int64_t last = std::min((tile + 1) * lists_->granularity, lists_->keys_tokens);
+      for (std::int64_t key = tile * lists_->granularity; key < last; ++key)
         tokens.push_back(static_cast<std::int32_t>(key));
     }
     return {tokens.data(), tokens.size()};
   }
+
+  const KeyLists* lists_;
+  KeyRun next_{nullptr, 0};
+  std::vector<std::int32_t> tokens_[2];  // tiles written out
+  int side_ = 0;
 };
 
 template <class T>

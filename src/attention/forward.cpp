@@ -18,7 +18,7 @@ namespace reel::attention::HWY_NAMESPACE {
 
 // Keys of a step and queries of a score tile: 96 x 32 scores are 12 KB and stay in L1 beside a value panel (AVX2).
 // 48 to 384 keys and 16 to 64 queries differ by less than the noise.
-constexpr std::size_t kStepKeys = 96;
+constexpr std::size_t kStepKeys = 144;
 constexpr std::size_t kScoreQueries = 2 * kWidth;
 constexpr float kNoScore = -1e30f;  // below every score, and finite: its difference to a score is a number
 
@@ -46,16 +46,18 @@ HWY_INLINE VF ExpAndSum(float* p, std::size_t stride, std::size_t n, VF largest)
 }
 
 struct ForwardScratch {
-  std::size_t dv;                          // head_dim in whole vectors, in floats
-  float *qt, *scores, *values, *out;       // Q^T panels, scores of a step, value panels of a step, output of the block
+  std::size_t dv;  // head_dim in whole vectors, in floats
+  float *qt, *scores, *keys, *values,
+      *out;                                // Q^T panels, scores of a step, value panels of a step, output of the block
   float *largest, *before, *sum, *factor;  // per query
   static std::size_t Floats(std::size_t d) {
-    return kBlockQueries * d + kWidth * d + kStepKeys * kScoreQueries + kStepKeys * Panels(d) * kWidth +
+    return kBlockQueries * d + kWidth * d + kStepKeys * kScoreQueries + kStepKeys * (d + Panels(d) * kWidth) +
            kBlockQueries * Vectors(d) * kLanes + 4 * (kBlockQueries + kWidth);
   }
   ForwardScratch(float* p, std::size_t d) : dv(Vectors(d) * kLanes) {
     qt = p, p += (kBlockQueries + kWidth) * d;
     scores = p, p += kStepKeys * kScoreQueries;
+    keys = p, p += kStepKeys * d;
     values = p, p += kStepKeys * Panels(d) * kWidth;
     out = p, p += kBlockQueries * dv;
     for (float** each : {&largest, &before, &sum, &factor}) *each = p, p += kBlockQueries + kWidth;
@@ -63,25 +65,27 @@ struct ForwardScratch {
 };
 
 // Scores, running maximum, exponentials and sums of one step for queries [q0, q0 + count).
-HWY_INLINE void StepScores(const ForwardScratch& s, const float* const* k_rows, std::size_t n, const Ahead& ahead,
-                           std::size_t d, std::size_t q0, std::size_t count) {
+HWY_INLINE void StepScores(const ForwardScratch& s, std::size_t n, const AheadInputs& ahead, std::size_t d,
+                           std::size_t q0, std::size_t count) {
   const DF df;
-  ForPanels(Vectors(count), [&](auto vectors, std::size_t first) REEL_INLINE {
-    constexpr int N = vectors;
-    const std::size_t t = first * kLanes, at = q0 + t;
-    std::memcpy(s.before + at, s.largest + at, N * kLanes * sizeof(float));
-    ForRowTiles(n, [&](auto rows, std::size_t i) REEL_INLINE {
-      if (at == 0) Prefetch<rows>(ahead, i, d);
-      ScoreTile<rows, N>(k_rows + i, d, s.qt + at * d, s.scores + i * kScoreQueries + t, kScoreQueries, s.largest + at);
+  const std::size_t padded = Vectors(count) * kLanes;
+  std::memcpy(s.before + q0, s.largest + q0, padded * sizeof(float));
+  ForRowTiles(n, [&](auto rows, std::size_t i) REEL_INLINE {
+    if (q0 == 0) ahead.Prefetch(i, rows, d);
+    ForPanels(Vectors(count), [&](auto vectors, std::size_t first) REEL_INLINE {
+      const std::size_t t = first * kLanes, at = q0 + t;
+      ScoreTile<rows, vectors>(s.keys + i * d, d, s.qt + at * d, s.scores + i * kScoreQueries + t, kScoreQueries,
+                               s.largest + at);
     });
-    for (std::size_t v = 0; v < N * kLanes; v += kLanes) {
-      const VF largest = hn::LoadU(df, s.largest + at + v);
-      const VF factor = Exp2(hn::Sub(hn::LoadU(df, s.before + at + v), largest));
-      const VF sum = ExpAndSum(s.scores + t + v, kScoreQueries, n, largest);
-      hn::StoreU(factor, df, s.factor + at + v);
-      hn::StoreU(hn::MulAdd(factor, hn::LoadU(df, s.sum + at + v), sum), df, s.sum + at + v);
-    }
   });
+  for (std::size_t t = 0; t < padded; t += kLanes) {
+    const std::size_t at = q0 + t;
+    const VF largest = hn::LoadU(df, s.largest + at);
+    const VF factor = Exp2(hn::Sub(hn::LoadU(df, s.before + at), largest));
+    const VF sum = ExpAndSum(s.scores + t, kScoreQueries, n, largest);
+    hn::StoreU(factor, df, s.factor + at);
+    hn::StoreU(hn::MulAdd(factor, hn::LoadU(df, s.sum + at), sum), df, s.sum + at);
+  }
 }
 
 void ForwardOneBlock(const ForwardBlock& b, float* scratch) {
@@ -92,24 +96,28 @@ void ForwardOneBlock(const ForwardBlock& b, float* scratch) {
   std::memset(s.out, 0, b.queries * s.dv * sizeof(float));
 
   const float *k_rows[2][kStepKeys], *v_rows[2][kStepKeys];  // this step and the next
-  const auto take = [&](std::size_t first, int side) {
-    const std::size_t n = first < b.keys.count ? std::min(kStepKeys, b.keys.count - first) : 0;
+  const auto take = [&](const KeyRun& keys, std::size_t step, std::size_t side) {
+    const Steps<kStepKeys> cut(keys.count);
+    const std::size_t first = cut.First(step), n = cut.Size(step);
     for (std::size_t i = 0; i < n; ++i) {
-      const std::size_t key = b.keys(first + i);
-      k_rows[side][i] = b.k[key];
-      v_rows[side][i] = b.v[key];
+      const std::size_t key = keys(first + i);
+      k_rows[side][i] = b.k[key], v_rows[side][i] = b.v[key];
     }
     return n;
   };
-  int side = 0;
-  std::size_t n = take(0, side);
-  for (std::size_t k0 = 0; k0 < b.keys.count; side ^= 1) {
-    const std::size_t next = take(k0 + n, side ^ 1);
-    const Ahead ahead = next >= n ? Ahead{k_rows[side ^ 1], v_rows[side ^ 1]} : Ahead{};
+  const Steps<kStepKeys> steps(b.keys.count);
+  std::size_t n = steps.count > 0 ? take(b.keys, 0, 0) : 0;
+  for (std::size_t step = 0; step < steps.count; ++step) {
+    const std::size_t side = step % 2;
+    const std::size_t following = step + 1 < steps.count ? take(b.keys, step + 1, side ^ 1)
+                                  : b.next.count > 0     ? take(b.next, 0, side ^ 1)
+                                                         : 0;
+    const AheadInputs ahead{k_rows[side ^ 1], v_rows[side ^ 1], following};
+    PackRows([&](std::size_t i) REEL_INLINE { return k_rows[side][i]; }, n, b.d, s.keys);
     PackPanels([&](std::size_t i) REEL_INLINE { return v_rows[side][i]; }, n, b.d, s.values);
     for (std::size_t q0 = 0; q0 < b.queries; q0 += kScoreQueries) {
       const std::size_t count = std::min(kScoreQueries, b.queries - q0);
-      StepScores(s, k_rows[side], n, ahead, b.d, q0, count);
+      StepScores(s, n, ahead, b.d, q0, count);
       ForPanels(Vectors(b.d), [&](auto vectors, std::size_t first) REEL_INLINE {
         const std::size_t c = first * kLanes;
         ForRowTiles(count, [&](auto rows, std::size_t i) REEL_INLINE {
@@ -118,7 +126,7 @@ void ForwardOneBlock(const ForwardBlock& b, float* scratch) {
         });
       });
     }
-    k0 += n, n = next;
+    n = following;
   }
   for (std::size_t i = 0; i < b.queries; ++i) {
     float* out = b.out[i];
@@ -158,19 +166,18 @@ void run_forward(const Input& in, const KeyLists* lists, const Partial& result, 
   const auto d = static_cast<std::size_t>(shape.head_dim);
   const auto compute = REEL_DISPATCH(ForwardOneBlock);
   const std::size_t floats = REEL_DISPATCH(ForwardFloats)(d);
-  std::vector<BlockMemory> memory(static_cast<std::size_t>(threads.count()));
   threads.run(static_cast<std::int64_t>(work.units.size()), [&](std::int64_t chunk, int thread) {
-    BlockMemory& mine = memory[static_cast<std::size_t>(thread)];
+    BlockLists block_lists(lists);
     float* scratch = threads.scratch(thread, floats);
     const Unit& unit = work.units[static_cast<std::size_t>(chunk)];
     for (std::int64_t i = unit.first; i < unit.last; ++i) {
       const Block& block = work.blocks[static_cast<std::size_t>(i)];
       const auto [b, h] = std::pair(block.b, block.h);
-      compute(
-          {rows_of(in.q, b, h, block.first), rows_of(in.k, b, h, 0), rows_of(in.v, b, h, 0),
-           static_cast<std::size_t>(block.count), d, in.scale, mine.key_run(block, lists),
-           rows_of(result.out, b, h, block.first), result.lse + (b * shape.heads + h) * shape.queries + block.first},
-          scratch);
+      const auto [keys, next] = block_lists.runs(work, unit, i);
+      compute({rows_of(in.q, b, h, block.first), rows_of(in.k, b, h, 0), rows_of(in.v, b, h, 0),
+               static_cast<std::size_t>(block.count), d, in.scale, keys, next, rows_of(result.out, b, h, block.first),
+               result.lse + (b * shape.heads + h) * shape.queries + block.first},
+              scratch);
     }
   });
 }

@@ -27,21 +27,33 @@ using namespace reel::kernels::HWY_NAMESPACE;  // NOLINT: the tile vocabulary
 
 constexpr float kLog2E = 1.44269504088896340736f, kLn2 = 0.69314718055994530942f;
 
-// Rows that the next step will read, asked for while this step computes; null where there is no next step.
+// Rows that the next step will touch, asked for while this step computes.
+template <int kWrite, class T>
 struct Ahead {
-  const float* const* a = nullptr;
-  const float* const* b = nullptr;
-};
-template <int M>
-HWY_INLINE void Prefetch(const Ahead& ahead, std::size_t i, std::size_t d) {
-  if (ahead.a == nullptr) return;
-  for (int r = 0; r < M; ++r) {
-    for (std::size_t c = 0; c < d; c += 16) {
-      __builtin_prefetch(ahead.a[i + static_cast<std::size_t>(r)] + c, 0, 2);
-      __builtin_prefetch(ahead.b[i + static_cast<std::size_t>(r)] + c, 0, 2);
+  T* const* a;
+  T* const* b;
+  std::size_t count;
+  // Rows i to i + rows - 1 of both, as far as they exist.
+  HWY_INLINE void Prefetch(std::size_t i, std::size_t rows, std::size_t d) const {
+    for (std::size_t r = i; r < std::min(i + rows, count); ++r) {
+      for (std::size_t c = 0; c < d; c += 16) {
+        __builtin_prefetch(a[r] + c, kWrite, 2);
+        __builtin_prefetch(b[r] + c, kWrite, 2);
+      }
     }
   }
-}
+};
+using AheadInputs = Ahead<0, const float>;
+using AheadOutputs = Ahead<1, float>;
+
+// Keys of a block in steps of nearly equal size, at most kMost: 410 keys are 5 steps of 82, not 4 of 96 and one of 26.
+template <std::size_t kMost>
+struct Steps {
+  std::size_t keys, count;
+  explicit Steps(std::size_t n) : keys(n), count((n + kMost - 1) / kMost) {}
+  std::size_t First(std::size_t step) const { return keys * step / count; }
+  std::size_t Size(std::size_t step) const { return First(step + 1) - First(step); }
+};
 
 template <int M>
 HWY_INLINE RowsOfA<M> TakeRows(const float* const* rows) {
@@ -58,12 +70,12 @@ HWY_INLINE RowsOfA<M> TakeRows(const float* p, std::size_t stride) {
 
 // scores = rows * panel; largest[query] = max(largest[query], scores).
 template <int M, int N>
-HWY_NOINLINE void ScoreTile(const float* const* rows, std::size_t d, const float* panel, float* scores,
-                            std::size_t stride, float* largest) {
+HWY_NOINLINE void ScoreTile(const float* rows, std::size_t d, const float* panel, float* scores, std::size_t stride,
+                            float* largest) {
   const DF df;
   Tile<M, N> tile;
   ZeroTile(tile);
-  MulTile(d, TakeRows<M>(rows), panel, kWidth, tile);
+  MulTile(d, TakeRows<M>(rows, d), panel, kWidth, tile);
   VF most[N];
   Unroll<N>([&](auto v) REEL_INLINE { most[v] = hn::LoadU(df, largest + v * kLanes); });
   UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
@@ -75,12 +87,12 @@ HWY_NOINLINE void ScoreTile(const float* const* rows, std::size_t d, const float
 
 // p = 2^(rows * panel - lse2[query])
 template <int M, int N>
-HWY_NOINLINE void ProbabilityTile(const float* const* rows, std::size_t d, const float* panel, const float* lse2,
-                                  float* p, std::size_t stride) {
+HWY_NOINLINE void ProbabilityTile(const float* rows, std::size_t d, const float* panel, const float* lse2, float* p,
+                                  std::size_t stride) {
   const DF df;
   Tile<M, N> tile;
   ZeroTile(tile);
-  MulTile(d, TakeRows<M>(rows), panel, kWidth, tile);
+  MulTile(d, TakeRows<M>(rows, d), panel, kWidth, tile);
   Unroll<(M + 1) / 2>([&](auto half) REEL_INLINE {  // two rows at a time: enough chains in flight, no spilling
     constexpr int kFirst = 2 * half, kRows = M - kFirst < 2 ? 1 : 2;
     VF e[kRows * N];
@@ -96,12 +108,12 @@ HWY_NOINLINE void ProbabilityTile(const float* const* rows, std::size_t d, const
 
 // ds = p * (rows * panel - delta[query])
 template <int M, int N>
-HWY_NOINLINE void ScoreGradTile(const float* const* rows, std::size_t d, const float* panel, const float* delta,
+HWY_NOINLINE void ScoreGradTile(const float* rows, std::size_t d, const float* panel, const float* delta,
                                 const float* p, float* ds, std::size_t stride) {
   const DF df;
   Tile<M, N> tile;
   ZeroTile(tile);
-  MulTile(d, TakeRows<M>(rows), panel, kWidth, tile);
+  MulTile(d, TakeRows<M>(rows, d), panel, kWidth, tile);
   UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
     const std::size_t at = static_cast<std::size_t>(r) * stride + v * kLanes;
     const VF difference = hn::Sub(tile.c[r][v], hn::LoadU(df, delta + v * kLanes));
@@ -168,6 +180,20 @@ template <class Row>
 HWY_INLINE void PackPanels(const Row& row, std::size_t n, std::size_t d, float* dst) {
   for (std::size_t c = 0; c < d; c += kWidth) {
     CopyPanel([&](std::size_t i) REEL_INLINE { return row(i) + c; }, n, d - c, dst + c * n);
+  }
+}
+
+// dst [n][d]: rows side by side, whatever their stride was. A stride that is a power of two (heads * head_dim) would
+// use a fraction of the sets of L1 only.
+template <class Row>
+HWY_INLINE void PackRows(const Row& row, std::size_t n, std::size_t d, float* dst) {
+  const DF df;
+  for (std::size_t i = 0; i < n; ++i) {
+    const float* HWY_RESTRICT from = row(i);
+    float* HWY_RESTRICT to = dst + i * d;
+    std::size_t c = 0;
+    for (; c + kLanes <= d; c += kLanes) hn::StoreU(hn::LoadU(df, from + c), df, to + c);
+    if (c < d) StorePart(LoadPart(from + c, d - c), to + c, d - c);
   }
 }
 
