@@ -15,12 +15,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace reel::attention::HWY_NAMESPACE {
 
-// Keys of a step; a score tile spans all queries of the block, so that a dK or dV row is read and written once per step
-// (tiles of 32 queries: 77-80 instead of 83-86 GFLOP/s at d = 64 on Zen 3). 24 to 192 keys differ by less than the
-// noise.
-constexpr std::size_t kGradKeys = 72;
-constexpr std::size_t kStride = kBlockQueries;  // of P and dS rows
-static_assert(kBlockQueries % kWidth == 0);
+// A step computes the scores of all queries of the block, so that a dK or dV row is read and written once per step
+// (tiles of 32 queries: 77-80 instead of 83-86 GFLOP/s at d = 64 on Zen 3). P and dS of a step take about 36 KB each,
+// in L2: 36 keys of 256 queries; small groups take more keys, up to kGradKeys.
+constexpr std::size_t kGradKeys = 96, kGradScores = 36 * kBackwardQueries;
+static_assert(kBackwardQueries % kWidth == 0);
 
 struct BackwardScratch {
   std::size_t dv;  // head_dim in whole vectors, in floats
@@ -28,17 +27,17 @@ struct BackwardScratch {
       *dq;              // panels of Q^T, dO^T, Q, dO; P and dS of a step; key panels; dQ
   float *lse2, *delta;  // per query
   static std::size_t Floats(std::size_t d) {
-    return 2 * kBlockQueries * (d + Panels(d) * kWidth) + 2 * kGradKeys * (kStride + d) +
-           kGradKeys * Panels(d) * kWidth + kBlockQueries * Vectors(d) * kLanes + 2 * kBlockQueries;
+    return 2 * kBackwardQueries * (d + Panels(d) * kWidth) + 2 * (kGradScores + kGradKeys * d) +
+           kGradKeys * Panels(d) * kWidth + kBackwardQueries * Vectors(d) * kLanes + 2 * kBackwardQueries;
   }
   BackwardScratch(float* at, std::size_t d) : dv(Vectors(d) * kLanes) {
-    for (float** each : {&qt, &doutt}) *each = at, at += kBlockQueries * d;
-    for (float** each : {&q, &dout}) *each = at, at += kBlockQueries * Panels(d) * kWidth;
-    for (float** each : {&p, &ds}) *each = at, at += kGradKeys * kStride;
+    for (float** each : {&qt, &doutt}) *each = at, at += kBackwardQueries * d;
+    for (float** each : {&q, &dout}) *each = at, at += kBackwardQueries * Panels(d) * kWidth;
+    for (float** each : {&p, &ds}) *each = at, at += kGradScores;
     for (float** each : {&k, &v}) *each = at, at += kGradKeys * d;
     keys = at, at += kGradKeys * Panels(d) * kWidth;
-    dq = at, at += kBlockQueries * dv;
-    for (float** each : {&lse2, &delta}) *each = at, at += kBlockQueries;
+    dq = at, at += kBackwardQueries * dv;
+    for (float** each : {&lse2, &delta}) *each = at, at += kBackwardQueries;
   }
 };
 
@@ -67,14 +66,14 @@ struct StepRows {
   float *dk[kGradKeys], *dv[kGradKeys];
 };
 
-HWY_INLINE void AddRows(std::size_t n, std::size_t queries, std::size_t d, const float* a, const float* panels,
-                        float* const* out) {
+HWY_INLINE void AddRows(std::size_t n, std::size_t queries, std::size_t d, const float* a, std::size_t a_stride,
+                        const float* panels, float* const* out) {
   // Rows outside, columns inside: a dK row is touched once (the other way round 53 instead of 70 GFLOP/s with token
   // lists).
   ForRowTiles(n, [&](auto rows, std::size_t i) REEL_INLINE {
     ForPanels(Vectors(d), [&](auto vectors, std::size_t first) REEL_INLINE {
       const std::size_t c = first * kLanes;
-      RowsTile<rows, vectors>(queries, a + i * kStride, kStride, panels + c * queries, out + i, c, d - c);
+      RowsTile<rows, vectors>(queries, a + i * a_stride, a_stride, panels + c * queries, out + i, c, d - c);
     });
   });
 }
@@ -82,10 +81,12 @@ HWY_INLINE void AddRows(std::size_t n, std::size_t queries, std::size_t d, const
 void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
   const DF df;
   const BackwardScratch s(scratch, b.d);
+  const std::size_t stride = Vectors(b.queries) * kLanes;  // of P and dS rows
+  const std::size_t step_keys = std::min(kGradKeys, kGradScores / stride);
   PackBlock(b, s);
   StepRows sides[2];  // this step and the next
   const auto take = [&](const KeyRun& keys, std::size_t step, StepRows& rows) {
-    const Steps<kGradKeys> cut(keys.count);
+    const Steps cut(keys.count, step_keys);
     const std::size_t first = cut.First(step), n = cut.Size(step);
     for (std::size_t i = 0; i < n; ++i) {
       const std::size_t key = keys(first + i);
@@ -93,7 +94,7 @@ void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
     }
     return n;
   };
-  const Steps<kGradKeys> steps(b.keys.count);
+  const Steps steps(b.keys.count, step_keys);
   std::size_t n = steps.count > 0 ? take(b.keys, 0, sides[0]) : 0;
   for (std::size_t step = 0; step < steps.count; ++step) {
     const StepRows& now = sides[step % 2];
@@ -110,20 +111,20 @@ void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
       const std::size_t t = first * kLanes;
       ForRowTiles(n, [&](auto rows, std::size_t i) REEL_INLINE {
         if (t == 0) inputs.Prefetch(i, rows, b.d);
-        ProbabilityTile<rows, vectors>(s.k + i * b.d, b.d, s.qt + t * b.d, s.lse2 + t, s.p + i * kStride + t, kStride);
+        ProbabilityTile<rows, vectors>(s.k + i * b.d, b.d, s.qt + t * b.d, s.lse2 + t, s.p + i * stride + t, stride);
       });
       ForRowTiles(n, [&](auto rows, std::size_t i) REEL_INLINE {
         if (t == 0) outputs.Prefetch(i, rows, b.d);
-        ScoreGradTile<rows, vectors>(s.v + i * b.d, b.d, s.doutt + t * b.d, s.delta + t, s.p + i * kStride + t,
-                                     s.ds + i * kStride + t, kStride);
+        ScoreGradTile<rows, vectors>(s.v + i * b.d, b.d, s.doutt + t * b.d, s.delta + t, s.p + i * stride + t,
+                                     s.ds + i * stride + t, stride);
       });
     });
-    AddRows(n, b.queries, b.d, s.p, s.dout, now.dv);
-    AddRows(n, b.queries, b.d, s.ds, s.q, now.dk);
+    AddRows(n, b.queries, b.d, s.p, stride, s.dout, now.dv);
+    AddRows(n, b.queries, b.d, s.ds, stride, s.q, now.dk);
     ForPanels(Vectors(b.d), [&](auto vectors, std::size_t first) REEL_INLINE {
       const std::size_t c = first * kLanes;
       ForRowTiles(b.queries, [&](auto rows, std::size_t i) REEL_INLINE {
-        ColumnsTile<rows, vectors>(n, s.ds + i, kStride, s.keys + c * n, nullptr, s.dq + i * s.dv + c, s.dv);
+        ColumnsTile<rows, vectors>(n, s.ds + i, stride, s.keys + c * n, nullptr, s.dq + i * s.dv + c, s.dv);
       });
     });
     n = following;

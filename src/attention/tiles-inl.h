@@ -46,11 +46,11 @@ struct Ahead {
 using AheadInputs = Ahead<0, const float>;
 using AheadOutputs = Ahead<1, float>;
 
-// Keys of a block in steps of nearly equal size, at most kMost: 410 keys are 5 steps of 82, not 4 of 96 and one of 26.
-template <std::size_t kMost>
+// Keys of a block in steps of nearly equal size: 410 keys in steps of at most 96 are 5 of 82, not 4 of 96 and one
+// of 26.
 struct Steps {
   std::size_t keys, count;
-  explicit Steps(std::size_t n) : keys(n), count((n + kMost - 1) / kMost) {}
+  Steps(std::size_t n, std::size_t most) : keys(n), count((n + most - 1) / most) {}
   std::size_t First(std::size_t step) const { return keys * step / count; }
   std::size_t Size(std::size_t step) const { return First(step + 1) - First(step); }
 };

@@ -20,12 +20,12 @@ double cost_of(const Block& block) {  // pairs, and packing of queries and keys
          8.0 * static_cast<double>(block.tokens);
 }
 
-std::vector<Block> make_blocks(const Shape& shape, const KeyLists* lists) {
+std::vector<Block> make_blocks(const Shape& shape, const KeyLists* lists, std::int64_t most) {
   std::vector<Block> blocks;
   const auto add = [&](std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t last, std::int64_t group,
                        std::int64_t tokens) {
-    // Pieces of nearly equal size: 130 queries become 65 + 65, not 128 + 2.
-    const std::int64_t pieces = (last - first + kBlockQueries - 1) / kBlockQueries;
+    // Pieces of nearly equal size: 520 queries become 260 + 260, not 512 + 8.
+    const std::int64_t pieces = (last - first + most - 1) / most;
     for (std::int64_t i = 0; i < pieces; ++i) {
       const std::int64_t from = first + (last - first) * i / pieces, to = first + (last - first) * (i + 1) / pieces;
       blocks.push_back({b, h, from, to - from, group, tokens});
@@ -61,9 +61,9 @@ void cut_head(const std::vector<Block>& blocks, std::int64_t first, std::int64_t
 }
 
 template <class Parts>  // parts(cost of the head, cost of everything) -> number of parts
-Work cut(const Shape& shape, const KeyLists* lists, const Parts& parts) {
+Work cut(const Shape& shape, const KeyLists* lists, std::int64_t most_queries, const Parts& parts) {
   Work work;
-  work.blocks = make_blocks(shape, lists);
+  work.blocks = make_blocks(shape, lists, most_queries);
   double total = 0;
   for (const Block& block : work.blocks) total += cost_of(block);
   const auto count = static_cast<std::int64_t>(work.blocks.size());
@@ -122,7 +122,7 @@ void check(const Input& in, const KeyLists* lists) {
 }
 
 Work cut_forward(const Shape& shape, const KeyLists* lists) {
-  return cut(shape, lists, [](double cost, double total) {
+  return cut(shape, lists, kForwardQueries, [](double cost, double total) {
     return std::max<std::int64_t>(1, std::llround(std::ceil(kForwardUnits * cost / total)));
   });
 }
@@ -130,7 +130,7 @@ Work cut_forward(const Shape& shape, const KeyLists* lists) {
 Work cut_backward(const Shape& shape, const KeyLists* lists) {
   const double keys = static_cast<double>(std::max<std::int64_t>(1, shape.keys));
   const double scratch = keys * static_cast<double>(shape.head_dim) * 2 * sizeof(float);
-  return cut(shape, lists, [&](double cost, double total) {
+  return cut(shape, lists, kBackwardQueries, [&](double cost, double total) {
     const double share = kBackwardUnits * cost / total;
     const double parts =
         std::min({share, cost / (keys * kLeastPairsPerKey), 1 + kMostScratch / scratch * cost / total});

@@ -82,29 +82,38 @@ HWY_INLINE void Finish(const Gemm& g, std::size_t row, std::size_t rows, std::si
   }
 }
 
-// Panels [panels.first, + count) of one slice of B.
-void PackB(const Gemm& g, const Slice& slice, const Range& panels, float* packed) {
-  for (std::size_t p = panels.first; p < panels.first + panels.count; ++p) {
-    const std::size_t column = p * kWidth, columns = std::min(kWidth, g.columns - column);
-    float* out = packed + column * slice.depth;
-    if (g.form == Form::kXWt) {
-      TransposePanel(g.b.data + column * g.b.stride + slice.first, g.b.stride, columns, slice.depth, 1.0f, out);
-    } else {
-      const float* from = g.b.data + slice.first * g.b.stride + column;
-      CopyPanel([&](std::size_t i) REEL_INLINE { return from + i * g.b.stride; }, slice.depth, columns, out);
+// Columns of W^T, or rows of B, for one slice: `part` counts panels for kXWt and rows of the slice else, so that
+// reading goes along memory in either case.
+void PackB(const Gemm& g, const Slice& slice, const Range& part, float* packed) {
+  if (g.form == Form::kXWt) {
+    for (std::size_t column = part.first * kWidth; column < std::min(g.columns, (part.first + part.count) * kWidth);
+         column += kWidth) {
+      TransposePanel(g.b.data + column * g.b.stride + slice.first, g.b.stride, std::min(kWidth, g.columns - column),
+                     slice.depth, 1.0f, packed + column * slice.depth);
     }
+    return;
+  }
+  const float* from = g.b.data + (slice.first + part.first) * g.b.stride;
+  for (std::size_t column = 0; column < g.columns; column += kWidth) {
+    CopyPanel([&](std::size_t i) REEL_INLINE { return from + i * g.b.stride + column; }, part.count,
+              std::min(kWidth, g.columns - column), packed + column * slice.depth + part.first * kWidth);
   }
 }
 
 // Rows x panels of C for one slice. scratch holds rows.count * slice.depth floats where A has to be packed (kDytX).
 void Multiply(const Gemm& g, const Slice& slice, const Range& rows, const Range& panels, float* scratch) {
-  if (g.form == Form::kDytX) {  // slices of a tile's rows, [depth][rows of the tile]
-    ForRowTiles(rows.count, [&](auto m, std::size_t i) REEL_INLINE {
-      constexpr std::size_t M = m;
-      const float* from = g.a.data + slice.first * g.a.stride + rows.first + i;
-      float* to = scratch + i * slice.depth;
-      for (std::size_t k = 0; k < slice.depth; ++k) std::memcpy(to + k * M, from + k * g.a.stride, M * sizeof(float));
-    });
+  if (g.form ==
+      Form::kDytX) {  // [depth][rows of the tile] for each tile; some rows of dy at a time, or every read misses a page
+    for (std::size_t k0 = 0; k0 < slice.depth; k0 += 16) {
+      ForRowTiles(rows.count, [&](auto m, std::size_t i) REEL_INLINE {
+        constexpr std::size_t M = m;
+        const float* from = g.a.data + slice.first * g.a.stride + rows.first + i;
+        float* to = scratch + i * slice.depth;
+        for (std::size_t k = k0; k < std::min(k0 + 16, slice.depth); ++k) {
+          std::memcpy(to + k * M, from + k * g.a.stride, M * sizeof(float));
+        }
+      });
+    }
   }
   for (std::size_t p = panels.first; p < panels.first + panels.count; ++p) {
     const std::size_t column = p * kWidth;
@@ -171,8 +180,10 @@ Range piece(std::size_t n, std::size_t pieces, std::size_t i) {
   return {first, n * (i + 1) / pieces - first};
 }
 
-// 96 rows of A by 1152 deep are 442 KB, most of a 512 KB L2. Splitting the depth of 1152 costs 4-8 % (C is read again).
-constexpr std::size_t kBlockRows = 96, kSliceDepth = 1280;
+// 72 rows of A by 1152 deep are 332 KB and leave room for a panel of B (74 KB) in an L2 of 512 KB. Splitting the depth
+// of 1152 costs 4-8 % (C is read again).
+// Columns in blocks, so that all rows read the packed B of a block (6 MB) from L3: 4608 columns at once would be 21 MB.
+constexpr std::size_t kBlockRows = 72, kSliceDepth = 1280, kBlockColumns = 1280;
 
 void few_rows(const Gemm& g, std::size_t width, Threads& threads) {
   float* xt = threads.shared_scratch(g.depth * width);
@@ -181,6 +192,46 @@ void few_rows(const Gemm& g, std::size_t width, Threads& threads) {
   const auto compute = REEL_DISPATCH(FewRows);
   threads.run(static_cast<std::int64_t>(pieces),
               [&](std::int64_t i, int) { compute(g, xt, piece(g.columns, pieces, static_cast<std::size_t>(i))); });
+}
+
+// Columns [range.first, + count) of g as a product of its own.
+Gemm columns_of(const Gemm& g, const Range& range) {
+  Gemm part = g;
+  part.columns = range.count;
+  part.b.data += range.first * (g.form == Form::kXWt ? g.b.stride : 1);
+  part.c += range.first;
+  if (g.bias != nullptr) part.bias += range.first;
+  if (g.before != nullptr) part.before += range.first;
+  return part;
+}
+
+void multiply_block(const Gemm& g, std::size_t width, Threads& threads) {
+  const std::size_t panels = pieces_of(g.columns, width),
+                    slices = std::max<std::size_t>(1, pieces_of(g.depth, kSliceDepth));
+  const std::size_t deepest = pieces_of(g.depth, slices);
+  float* packed = threads.shared_scratch(panels * width * deepest);
+
+  // The pieces may depend on the number of threads: how rows and columns are cut does not change a bit of the result.
+  const auto team = static_cast<std::size_t>(threads.count());
+  const std::size_t row_pieces = std::min(g.rows, pieces_of(pieces_of(g.rows, kBlockRows), team) * team);
+  const std::size_t panel_pieces = std::min(panels, pieces_of(2 * team, row_pieces));
+  const auto pack = REEL_DISPATCH(PackB);
+  const auto multiply = REEL_DISPATCH(Multiply);
+  for (std::size_t s = 0; s < slices; ++s) {
+    const Range depth = piece(g.depth, slices, s);
+    const Slice slice{depth.first, depth.count, s == 0, s + 1 == slices, packed};
+    const std::size_t parts = g.form == Form::kXWt ? panels : depth.count;
+    const std::size_t pack_pieces = g.form == Form::kXWt ? std::min(panels, 8 * team) : pieces_of(depth.count, 32);
+    threads.run(static_cast<std::int64_t>(pack_pieces), [&](std::int64_t i, int) {
+      pack(g, slice, piece(parts, pack_pieces, static_cast<std::size_t>(i)), packed);
+    });
+    threads.run(static_cast<std::int64_t>(row_pieces * panel_pieces), [&](std::int64_t i, int thread) {
+      const auto chunk = static_cast<std::size_t>(i);
+      const Range rows = piece(g.rows, row_pieces, chunk / panel_pieces);
+      float* scratch = g.form == Form::kDytX ? threads.scratch(thread, (kBlockRows + 1) * deepest) : nullptr;
+      multiply(g, slice, rows, piece(panels, panel_pieces, chunk % panel_pieces), scratch);
+    });
+  }
 }
 
 }  // namespace
@@ -193,30 +244,11 @@ void gemm(const Gemm& g, Threads& threads) {
   const std::size_t width = REEL_DISPATCH(PanelWidth)();
   if (g.form == Form::kXWt && g.rows <= width) return few_rows(g, width, threads);
 
-  const std::size_t panels = pieces_of(g.columns, width),
-                    slices = std::max<std::size_t>(1, pieces_of(g.depth, kSliceDepth));
-  const std::size_t deepest = pieces_of(g.depth, slices);
-  float* packed = threads.shared_scratch(panels * width * deepest);
-
-  // The pieces may depend on the number of threads: how rows and columns are cut does not change a bit of the result.
-  const auto team = static_cast<std::size_t>(threads.count());
-  const std::size_t row_pieces = std::min(g.rows, pieces_of(pieces_of(g.rows, kBlockRows), team) * team);
-  const std::size_t panel_pieces = std::min(panels, pieces_of(2 * team, row_pieces));
-  const std::size_t pack_pieces = std::min(panels, 8 * team);
-  const auto pack = REEL_DISPATCH(PackB);
-  const auto multiply = REEL_DISPATCH(Multiply);
-  for (std::size_t s = 0; s < slices; ++s) {
-    const Range depth = piece(g.depth, slices, s);
-    const Slice slice{depth.first, depth.count, s == 0, s + 1 == slices, packed};
-    threads.run(static_cast<std::int64_t>(pack_pieces), [&](std::int64_t i, int) {
-      pack(g, slice, piece(panels, pack_pieces, static_cast<std::size_t>(i)), packed);
-    });
-    threads.run(static_cast<std::int64_t>(row_pieces * panel_pieces), [&](std::int64_t i, int thread) {
-      const auto chunk = static_cast<std::size_t>(i);
-      const Range rows = piece(g.rows, row_pieces, chunk / panel_pieces);
-      float* scratch = g.form == Form::kDytX ? threads.scratch(thread, (kBlockRows + 1) * deepest) : nullptr;
-      multiply(g, slice, rows, piece(panels, panel_pieces, chunk % panel_pieces), scratch);
-    });
+  const std::size_t blocks = pieces_of(g.columns, kBlockColumns);
+  for (std::size_t i = 0; i < blocks; ++i) {
+    const Range panels = piece(pieces_of(g.columns, width), blocks, i);
+    const std::size_t first = panels.first * width;
+    multiply_block(columns_of(g, {first, std::min(panels.count * width, g.columns - first)}), width, threads);
   }
 }
 
