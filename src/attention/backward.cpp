@@ -22,10 +22,10 @@ constexpr std::size_t kGradKeys = 96, kGradScores = 36 * kBackwardQueries;
 static_assert(kBackwardQueries % kWidth == 0);
 
 struct BackwardScratch {
-  std::size_t dv;  // head_dim in whole vectors, in floats
-  float *qt, *doutt, *q, *dout, *p, *ds, *k, *v, *keys,
-      *dq;              // panels of Q^T, dO^T, Q, dO; P and dS of a step; key panels; dQ
-  float *lse2, *delta;  // per query
+  std::size_t dv;                     // head_dim in whole vectors, in floats
+  float *qt, *doutt, *q, *dout, *dq;  // of the block: panels of Q^T, dO^T, Q and dO; dQ
+  float *p, *ds, *k, *v, *keys;       // of a step: P, dS, key rows, value rows, key panels
+  float *lse2, *delta;                // per query
   static std::size_t Floats(std::size_t d) {
     return 2 * kBackwardQueries * (d + Panels(d) * kWidth) + 2 * (kGradScores + kGradKeys * d) +
            kGradKeys * Panels(d) * kWidth + kBackwardQueries * Vectors(d) * kLanes + 2 * kBackwardQueries;

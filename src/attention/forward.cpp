@@ -46,9 +46,9 @@ HWY_INLINE VF ExpAndSum(float* p, std::size_t stride, std::size_t n, VF largest)
 }
 
 struct ForwardScratch {
-  std::size_t dv;  // head_dim in whole vectors, in floats
-  float *qt, *scores, *keys, *values,
-      *out;                                // Q^T panels, scores of a step, value panels of a step, output of the block
+  std::size_t dv;                          // head_dim in whole vectors, in floats
+  float *qt, *out;                         // Q^T panels and output of the block
+  float *scores, *keys, *values;           // of a step: scores, key rows, value panels
   float *largest, *before, *sum, *factor;  // per query
   static std::size_t Floats(std::size_t d) {
     return kForwardQueries * d + kWidth * d + kStepKeys * kScoreQueries + kStepKeys * (d + Panels(d) * kWidth) +

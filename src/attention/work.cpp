@@ -88,7 +88,7 @@ Work cut(const Shape& shape, const KeyLists* lists, std::int64_t most_queries, c
 void check_view(const char* name, ConstView view, const Shape& shape, std::int64_t rows) {
   if (rows == 0 || shape.batch * shape.heads == 0) return;
   if (view.data == nullptr) throw Error(fmt::format("attention: {} has no data", name));
-  if (rows > 1 && std::abs(view.row) < shape.head_dim) {
+  if (rows > 1 && view.row < shape.head_dim) {
     throw Error(
         fmt::format("attention: rows of {} are {} floats apart, but a row has {}", name, view.row, shape.head_dim),
         "strides are given in floats, not in bytes or rows");

@@ -82,6 +82,8 @@ HWY_INLINE void Finish(const Gemm& g, std::size_t row, std::size_t rows, std::si
   }
 }
 
+constexpr std::size_t kPackRows = 4;  // read side by side: as many streams as hardware follows
+
 // Columns of W^T, or rows of B, for one slice: `part` counts panels for kXWt and rows of the slice else, so that
 // reading goes along memory in either case.
 void PackB(const Gemm& g, const Slice& slice, const Range& part, float* packed) {
@@ -93,10 +95,13 @@ void PackB(const Gemm& g, const Slice& slice, const Range& part, float* packed) 
     }
     return;
   }
-  const float* from = g.b.data + (slice.first + part.first) * g.b.stride;
-  for (std::size_t column = 0; column < g.columns; column += kWidth) {
-    CopyPanel([&](std::size_t i) REEL_INLINE { return from + i * g.b.stride + column; }, part.count,
-              std::min(kWidth, g.columns - column), packed + column * slice.depth + part.first * kWidth);
+  for (std::size_t k = part.first; k < part.first + part.count; k += kPackRows) {
+    const float* from = g.b.data + (slice.first + k) * g.b.stride;
+    for (std::size_t column = 0; column < g.columns; column += kWidth) {
+      CopyPanel([&](std::size_t i) REEL_INLINE { return from + i * g.b.stride + column; },
+                std::min(kPackRows, part.first + part.count - k), std::min(kWidth, g.columns - column),
+                packed + column * slice.depth + k * kWidth);
+    }
   }
 }
 
@@ -184,6 +189,8 @@ Range piece(std::size_t n, std::size_t pieces, std::size_t i) {
 // of 1152 costs 4-8 % (C is read again).
 // Columns in blocks, so that all rows read the packed B of a block (6 MB) from L3: 4608 columns at once would be 21 MB.
 constexpr std::size_t kBlockRows = 72, kSliceDepth = 1280, kBlockColumns = 1280;
+constexpr std::size_t kChunks =
+    16;  // for each thread at least, so that a slow moment of one does not keep the others waiting
 
 void few_rows(const Gemm& g, std::size_t width, Threads& threads) {
   float* xt = threads.shared_scratch(g.depth * width);
@@ -214,7 +221,7 @@ void multiply_block(const Gemm& g, std::size_t width, Threads& threads) {
   // The pieces may depend on the number of threads: how rows and columns are cut does not change a bit of the result.
   const auto team = static_cast<std::size_t>(threads.count());
   const std::size_t row_pieces = std::min(g.rows, pieces_of(pieces_of(g.rows, kBlockRows), team) * team);
-  const std::size_t panel_pieces = std::min(panels, pieces_of(2 * team, row_pieces));
+  const std::size_t panel_pieces = std::min(panels, pieces_of(kChunks * team, row_pieces));
   const auto pack = REEL_DISPATCH(PackB);
   const auto multiply = REEL_DISPATCH(Multiply);
   for (std::size_t s = 0; s < slices; ++s) {
