@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <string>
 
 #include "base/error.h"
 #include "kernels/peak.h"
@@ -21,6 +23,18 @@ TEST(Cpu, EveryAvailableTargetCanBeForcedAndOthersAreRefused) {
   set_target(before);
   EXPECT_THROW(set_target("mmx"), Error);
   EXPECT_EQ(target(), before);
+}
+
+// Every kernel test runs on every available target. What this machine lacks is said here, once.
+TEST(Cpu, EveryTargetOfThisArchitectureIsTested) {
+#if defined(__x86_64__)
+  std::string missing;
+  const auto have = available_targets();
+  for (const char* name : {"avx512", "avx2", "sse4"}) {
+    if (std::find(have.begin(), have.end(), name) == have.end()) missing += std::string(" ") + name;
+  }
+  if (!missing.empty()) GTEST_SKIP() << "not available, so not tested:" << missing;
+#endif
 }
 
 TEST(Cpu, TheEnvironmentChoosesTheTarget) {
