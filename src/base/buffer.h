@@ -17,8 +17,9 @@ namespace reel {
 
 constexpr std::size_t kBufferAlignment = 64;
 
-// Memory for std::free, or null. From 4 MB on it asks for huge pages: attention that gathers rows at random is 2-6 %
-// faster with them, since a virtual machine walks two page tables for every miss.
+// Memory for std::free, or null. From 4 MB on it asks for huge pages: attention that gathers rows at random was mostly
+// 0-10 % faster with them (12 comparisons on a noisy machine, one of them 6 % slower), since a virtual machine walks
+// two page tables for every miss.
 void* allocate_aligned(std::size_t bytes);
 
 template <class T>
