@@ -14,7 +14,6 @@ namespace {
 void print_error(const std::string& what, const std::string& hint) {
   std::fflush(stdout);
   fmt::print(stderr, "reel: {}\n", what);
-  std::string line;
   for (std::size_t at = 0; at < hint.size();) {
     const std::size_t end = std::min(hint.find('\n', at), hint.size());
     fmt::print(stderr, "      {}\n", hint.substr(at, end - at));

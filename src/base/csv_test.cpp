@@ -5,17 +5,10 @@
 #include <cmath>
 #include <filesystem>
 
+#include "base/testing.h"
+
 namespace reel {
 namespace {
-
-std::string message_of(const auto& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return std::string(error.what()) + " | " + error.hint();
-  }
-  return "no error";
-}
 
 TEST(Csv, ReadsQuotesCommasAndLineEndsInFields) {
   const Csv csv = Csv::parse("name,note\n\"a,b\",\"he said \"\"no\"\"\"\n\"two\nlines\",\n\"\",x\n", "t.csv");

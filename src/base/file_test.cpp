@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/testing.h"
 
 namespace reel {
 namespace {
@@ -29,15 +30,6 @@ class File : public testing::Test {
   }
   fs::path folder_;
 };
-
-std::string message_of(const auto& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return std::string(error.what()) + " | " + error.hint();
-  }
-  return "no error";
-}
 
 TEST_F(File, WhatWasWrittenIsRead) {
   std::string text(100000, 'x');

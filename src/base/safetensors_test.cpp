@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/half.h"
+#include "base/testing.h"
 
 namespace reel {
 namespace {
@@ -23,15 +24,6 @@ std::string file_of(const std::string& header, const std::string& data = {}) {
 
 SafetensorsFile parse(const std::string& file) {
   return SafetensorsFile::from_bytes(std::as_bytes(std::span(file.data(), file.size())), "weights");
-}
-
-std::string message_of(const auto& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return std::string(error.what()) + " | " + error.hint();
-  }
-  return "no error";
 }
 
 template <class T>

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/testing.h"
 
 namespace reel {
 namespace {
@@ -29,15 +30,6 @@ name = "nvlink"
 [[level]]
 name = "ib"
 )";
-
-std::string message_of(const auto& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return std::string(error.what()) + " | " + error.hint();
-  }
-  return "no error";
-}
 
 std::string repeated(const std::string& text, int times) {
   std::string all;
