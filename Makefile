@@ -9,7 +9,7 @@ export SOAK_MINUTES ?= 30
 SETUP := scripts/setup.sh
 REEL := build/reel
 # Always given, so that a tree configured one way turns into the other without `make clean`.
-CONFIGURE := -DCMAKE_DISABLE_FIND_PACKAGE_MPI=$(if $(REEL_NO_MPI),ON,OFF)
+CONFIGURE := -DCMAKE_DISABLE_FIND_PACKAGE_MPI=$(if $(REEL_NO_MPI),ON,OFF) -DREEL_NO_FFMPEG=$(if $(REEL_NO_FFMPEG),ON,OFF)
 CTEST := ctest --output-on-failure
 CPP = $(shell find src tests -name '*.cpp' -o -name '*.h')
 SHELL_SCRIPTS = $(wildcard scripts/*.sh) .ci/run

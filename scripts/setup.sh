@@ -4,8 +4,9 @@
 #   scripts/setup.sh build|lint|fuzz|peers ...
 #
 # With everything there it takes some milliseconds and touches nothing. On Debian and its kin it installs packages by
-# name, as root or through sudo; where it may do neither it prints the line to run. MPI is optional: REEL_NO_MPI=1
-# leaves it out, and a failure to install it stops nothing. REEL_NO_SETUP=1 skips all of this.
+# name, as root or through sudo; where it may do neither it prints the line to run. MPI and FFmpeg are optional:
+# REEL_NO_MPI=1 and REEL_NO_FFMPEG=1 leave them out, and a failure to install them stops nothing. REEL_NO_SETUP=1 skips
+# all of this.
 set -eu
 
 [ -z "${REEL_NO_SETUP:-}" ] || exit 0
@@ -16,7 +17,7 @@ for what in "$@"; do
   case $what in
     build)
       needed="$needed g++ cmake ninja-build pkgconf libhwy-dev libfmt-dev libcli11-dev libtomlplusplus-dev"
-      needed="$needed nlohmann-json3-dev libgtest-dev"
+      needed="$needed nlohmann-json3-dev libpng-dev libgtest-dev"
       tools="$tools c++ cmake ninja pkg-config"
       ;;
     lint) needed="$needed clang-format clang-tidy python3" tools="$tools clang-format clang-tidy python3" ;;
@@ -27,7 +28,11 @@ for what in "$@"; do
   esac
 done
 optional=
-case " $* " in *" build "*) [ -n "${REEL_NO_MPI:-}" ] || optional="libopenmpi-dev openmpi-bin" ;; esac
+case " $* " in *" build "*)
+  [ -n "${REEL_NO_MPI:-}" ] || optional="libopenmpi-dev openmpi-bin"
+  [ -n "${REEL_NO_FFMPEG:-}" ] || optional="$optional libavformat-dev libavcodec-dev libavutil-dev libswscale-dev"
+  ;;
+esac
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
   missing=
@@ -64,7 +69,7 @@ if [ "$(id -u)" -ne 0 ]; then
     echo "setup: where they are installed some other way, REEL_NO_SETUP=1 skips this check" >&2
     exit 1
   else
-    exit 0  # only MPI is missing: the build says so and goes on
+    exit 0  # only what is optional is missing: the build says so and goes on
   fi
 fi
 
@@ -80,7 +85,7 @@ $as_root apt-get update -qq >"$log" 2>&1 || { tail -n 5 "$log"; echo "setup: apt
 if install $missing $extra; then
   exit 0
 elif [ -z "$missing" ] || install $missing; then
-  echo "setup: could not install$extra; going on without (REEL_NO_MPI=1 stops asking)" >&2
+  echo "setup: could not install$extra; going on without (REEL_NO_MPI=1, REEL_NO_FFMPEG=1 stop asking)" >&2
 else
   tail -n 20 "$log" >&2
   echo "setup: could not install the packages named above" >&2
