@@ -1,0 +1,188 @@
+#include "tape/tape.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "kernels/elementwise.h"
+
+namespace reel::tape {
+
+Tape::Tape(Threads& threads, Pool& pool, Options options)
+    : threads_(threads), pool_(pool), options_(std::move(options)) {}
+
+Tensor Tape::make(Shape shape) {
+  auto node = std::make_shared<Node>();
+  node->value = pool_.take(static_cast<std::size_t>(elements(shape)));
+  return {std::move(shape), std::move(node)};
+}
+
+Tensor Tape::zeros(Shape shape) {
+  Tensor tensor = make(std::move(shape));
+  if (!ghost()) std::memset(tensor.data(), 0, static_cast<std::size_t>(tensor.size()) * sizeof(float));
+  return tensor;
+}
+
+Tensor Tape::copy_in(Shape shape, std::span<const float> values) {
+  Tensor tensor = make(std::move(shape));
+  if (ghost()) return tensor;
+  REEL_CHECK(values.size() == static_cast<std::size_t>(tensor.size()));
+  std::copy(values.begin(), values.end(), tensor.data());
+  return tensor;
+}
+
+Tensor Tape::differentiable(Shape shape, std::span<const float> values) {
+  Tensor tensor = copy_in(std::move(shape), values);
+  tensor.node()->needs_gradient = options_.gradients;
+  return tensor;
+}
+
+void Tape::write_down(Operation operation, double start) {
+  operation.layer = layer_;
+  operation.phase = walking_ ? Phase::kBackward : Phase::kForward;
+  options_.recorder->record(std::move(operation), start, ghost() ? 0.0 : options_.recorder->now() - start);
+}
+
+bool Tape::wants(std::initializer_list<Tensor> tensors) const {
+  return options_.gradients &&
+         std::any_of(tensors.begin(), tensors.end(), [](const Tensor& t) { return t && t.needs_gradient(); });
+}
+
+void Tape::record(const Tensor& y, bool wanted, Backward backward, std::initializer_list<Parameter*> used) {
+  if (!wanted) return;
+  y.node()->needs_gradient = true;
+  std::vector<Parameter*> trained;
+  for (Parameter* p : used) {
+    if (p == nullptr || !wants(*p)) continue;
+    trained.push_back(p);
+    if (!rerunning_) ++pending_[p];  // a re-run is the same use once more
+  }
+  if (suspended_) {
+    suspended_wanted_ = true;
+  } else {
+    steps_.push_back({y, std::move(backward), std::move(trained), layer_});
+  }
+}
+
+void Tape::give(const Tensor& x, const Tensor& dx) {
+  if (!x.needs_gradient()) return;
+  REEL_CHECK(x.size() == dx.size());
+  auto& gradient = x.node()->gradient;
+  if (gradient == nullptr) {
+    gradient = dx.node()->value;
+    return;
+  }
+  // Two tensors may share one gradient (both sides of a sum), and then neither may be added to in place.
+  const Tensor old({x.size()}, std::make_shared<Node>(Node{gradient}));
+  const bool alone = gradient.use_count() == 2;  // the node's and `old`
+  const Tensor sum = alone ? old : make({x.size()});
+  run({"add", static_cast<double>(x.size()), 12.0 * static_cast<double>(x.size())}, [&] {
+    if (alone) {
+      kernels::axpy(1.0f, dx.span(), sum.span(), threads_);
+    } else {
+      kernels::add(old.span(), dx.span(), sum.span(), threads_);
+    }
+  });
+  gradient = sum.node()->value;
+}
+
+Tape::Slot Tape::slot(const Tensor& x) {
+  const auto& gradient = x.node()->gradient;
+  if (gradient != nullptr && gradient.use_count() == 1) {
+    return {Tensor(x.shape(), std::make_shared<Node>(Node{gradient})), true};
+  }
+  return {make(x.shape()), false};
+}
+
+void Tape::settle(const Tensor& x, const Slot& slot) {
+  if (!slot.accumulate) give(x, slot.into);
+}
+
+Tensor Tape::gradient_to_add(const Tensor& x) {
+  auto& gradient = x.node()->gradient;
+  if (gradient == nullptr) gradient = zeros(x.shape()).node()->value;
+  if (gradient.use_count() > 1) {  // shared with another tensor: take a copy of our own
+    const Tensor own = make(x.shape());
+    if (!ghost()) std::copy_n(gradient->data(), x.size(), own.data());
+    gradient = own.node()->value;
+  }
+  return {x.shape(), std::make_shared<Node>(Node{gradient})};
+}
+
+Tape::ParameterSlot Tape::slot(Parameter& p) {
+  const bool accumulate = !p.fresh;
+  p.fresh = false;
+  return {p.gradient, accumulate};
+}
+
+float* Tape::gradient_to_add(Parameter& p) {
+  if (p.fresh && p.gradient != nullptr) std::fill_n(p.gradient, p.size(), 0.0f);
+  p.fresh = false;
+  return p.gradient;
+}
+
+void Tape::backward(const Tensor& loss, float dloss) {
+  REEL_CHECK(loss.size() == 1 && !walking_);
+  const Tensor seed = make({1});
+  if (!ghost()) seed.data()[0] = dloss;
+  if (loss.needs_gradient()) loss.node()->gradient = seed.node()->value;
+  walking_ = true;
+  const int layer = layer_;
+  walk_back(0);
+  layer_ = layer;
+  walking_ = false;
+  // What is left was used inside recomputed parts that the loss does not depend on.
+  for (const auto& use : std::exchange(pending_, {})) {
+    if (options_.on_final) options_.on_final(*use.first);
+  }
+}
+
+void Tape::walk_back(std::size_t down_to) {
+  while (steps_.size() > down_to) {
+    Step step = std::move(steps_.back());
+    steps_.pop_back();
+    layer_ = step.layer;
+    const std::shared_ptr<Pool::Block> gradient = std::move(step.y.node()->gradient);
+    step.y.node()->gradient = nullptr;
+    const Shape shape = step.y.shape();
+    step.y = Tensor();  // the value may go now, unless the operation kept it
+    if (gradient != nullptr) step.backward(*this, Tensor(shape, std::make_shared<Node>(Node{gradient})));
+    for (Parameter* p : step.used) finished_with(*p);
+  }
+}
+
+void Tape::finished_with(Parameter& p) {
+  const auto found = pending_.find(&p);
+  REEL_CHECK(found != pending_.end());
+  if (--found->second > 0) return;
+  pending_.erase(found);
+  if (options_.on_final) options_.on_final(p);
+}
+
+Tensor Tape::gradient(const Tensor& x) {
+  if (x.node()->gradient == nullptr) return zeros(x.shape());
+  return {x.shape(), std::make_shared<Node>(Node{x.node()->gradient})};
+}
+
+Tensor Tape::recompute(const std::function<Tensor()>& f) {
+  if (!options_.gradients || suspended_) return f();
+  suspended_ = true;
+  suspended_wanted_ = false;
+  const Tensor y = f();
+  suspended_ = false;
+  if (!suspended_wanted_) return y;
+  steps_.push_back({y,
+                    [f](Tape& back, const Tensor& dy) {
+                      const std::size_t mark = back.steps_.size();
+                      const bool outer = std::exchange(back.rerunning_, true);
+                      const Tensor again = f();
+                      back.rerunning_ = outer;
+                      back.give(again, dy);
+                      back.walk_back(mark);
+                    },
+                    {},
+                    layer_});
+  return y;
+}
+
+}  // namespace reel::tape
