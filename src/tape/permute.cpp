@@ -37,7 +37,8 @@ Copy simplified(Copy c) {
   return c;
 }
 
-void copy(const Copy& whole, const float* from, float* to, Threads& threads) {
+void copy(const Copy& whole, const float* from, float* to, Threads& threads,
+          kernels::Write write = kernels::Write::kOverwrite) {
   const Copy c = simplified(whole);
   const std::size_t axes = c.extents.size();
   const std::int64_t inner = c.extents.back(), inner_from = c.from.back(), inner_to = c.to.back();
@@ -56,7 +57,9 @@ void copy(const Copy& whole, const float* from, float* to, Threads& threads) {
         source += at * c.from[axis];
         target += at * c.to[axis];
       }
-      if (inner_from == 1 && inner_to == 1) {
+      if (write == kernels::Write::kAdd) {
+        for (std::int64_t i = 0; i < inner; ++i) target[i * inner_to] += source[i * inner_from];
+      } else if (inner_from == 1 && inner_to == 1) {
         std::memcpy(target, source, static_cast<std::size_t>(inner) * sizeof(float));
       } else {
         for (std::int64_t i = 0; i < inner; ++i) target[i * inner_to] = source[i * inner_from];
@@ -113,10 +116,9 @@ Tensor slice(Tape& tape, const Tensor& x, int axis, std::int64_t first, std::int
   const Tensor y = tape.make(shape);
   tape.run(elementwise_cost("slice", y.size(), 0, 2), [&] { copy(c, x.data() + offset, y.data(), tape.threads()); });
   tape.record(y, tape.wants({x}), [=](Tape& back, const Tensor& dy) {
-    const Tensor dx = back.zeros(x.shape());
-    back.run(elementwise_cost("slice", dy.size(), 0, 2),
-             [&] { copy(reversed(c), dy.data(), dx.data() + offset, back.threads()); });
-    back.give(x, dx);
+    const Tensor dx = back.gradient_to_add(x);  // slices of one tensor add to one gradient
+    back.run(elementwise_cost("slice", dy.size(), 1, 3),
+             [&] { copy(reversed(c), dy.data(), dx.data() + offset, back.threads(), kernels::Write::kAdd); });
   });
   return y;
 }
