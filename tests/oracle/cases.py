@@ -55,8 +55,9 @@ def random_inputs(config, model, size, text, seed, mask=False, x_mask=False):
     }
     if config["_class_name"] == "STDiT3":
         inputs["fps"] = torch.tensor([24.0, 8.0, 30.0])[:batch]
-        inputs["height"] = torch.full((batch,), 8.0 * size[2])
-        inputs["width"] = torch.full((batch,), 8.0 * size[3])
+        # Of the video, in pixels; only those of the first item count.
+        inputs["height"] = 8.0 * (size[2] + torch.arange(batch))
+        inputs["width"] = 8.0 * (size[3] + torch.arange(batch))
         if x_mask:
             inputs["x_mask"] = torch.randint(2, (batch, -(-frames // patch[0])), dtype=torch.uint8, generator=generator)
             inputs["x_mask"][0, 0], inputs["x_mask"][-1, -1] = 0, 1
@@ -90,6 +91,19 @@ def random_lists(batch, heads, tokens, granularity, seed):
         "dense_heads": dense,
     }
     return tensors, {"keys_tokens": str(tokens), "granularity": str(granularity)}
+
+
+def save_lists(path, tensors, metadata):
+    """Written by hand: the library puts metadata in another order each time, and fixtures shall not change."""
+    kinds = {torch.int32: "I32", torch.int64: "I64", torch.uint8: "U8"}
+    header, data = {"__metadata__": metadata}, b""
+    for name, tensor in tensors.items():
+        more = tensor.numpy().tobytes()
+        header[name] = {"dtype": kinds[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [len(data), len(data) + len(more)]}
+        data += more
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    Path(path).write_bytes(len(text).to_bytes(8, "little") + text + data)
 
 
 def save_model(folder, config, model, dtype=torch.float32, shards=1):
