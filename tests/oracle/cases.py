@@ -24,6 +24,7 @@ def latents(config):
 
 def random_model(config, seed):
     """Every parameter random, gates and norms included, of a size that keeps activations near one."""
+    torch.manual_seed(seed)  # for stdit3's buffer
     model = oracle.build(config)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
