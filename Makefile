@@ -41,7 +41,7 @@ bench: build  ## speed on this machine, as a share of its measured peak; results
 peers: build  ## the same shapes beside PyTorch and OpenBLAS (downloads about 3 GB into build/venv)
 	@$(SETUP) peers
 	[ -x build/venv/bin/pip ] || python3 -m venv build/venv
-	build/venv/bin/pip install --quiet torch numpy
+	build/venv/bin/pip install --quiet torch diffusers numpy
 	mkdir -p build/bench
 	build/venv/bin/python bench/peers.py --json build/bench/peers.json
 

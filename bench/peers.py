@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """reel beside PyTorch and OpenBLAS: same shapes, same cores, same number of threads, taking turns in one run.
 
-    make peers                                 everything, about five minutes on two cores
+    make peers                                 everything, about ten minutes on two cores
     build/venv/bin/python bench/peers.py --only gemm --rounds 5 --json FILE
 
 Each round measures reel, then each peer, so that a slow moment of the machine hits all of them; the best round of each
@@ -11,6 +11,7 @@ OpenBLAS the kernels of this CPU where its own detection falls back to SSE (set 
   gemm       x W^T, dy W and dy^T x of a linear layer: torch.mm, cblas_sgemm
   attention  dense forward and backward: torch scaled_dot_product_attention
   blocks     forward over random blocks of 128 x 128, 90 % left out: torch FlexAttention, compiled, every block full
+  train      one step of a Wan model of 4,096 tokens: diffusers on torch, time and memory (peers_train.py)
 """
 
 import argparse
@@ -23,6 +24,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import peers_train
 
 REEL = Path(__file__).resolve().parent.parent / "build" / "reel"
 SECONDS = 0.5  # of measuring for each peer and round, at least three calls
@@ -244,7 +247,7 @@ def print_table(cases):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=["gemm", "attention", "blocks"], help="one of the three comparisons")
+    parser.add_argument("--only", choices=["gemm", "attention", "blocks", "train"], help="one of the comparisons")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json", metavar="FILE", help="write the results there as well")
@@ -273,9 +276,14 @@ def main():
         ratios = [ratio for case in cases[first:] for ratio in case.ratios().values()]
         print(f"{kind}: geometric mean {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}, lowest {min(ratios):.2f}")
 
+    train = []
+    if options.only in (None, "train"):
+        measure_reel = lambda: row(reel_rows("train", options.threads), "train")
+        train.append(peers_train.compare(measure_reel, options.threads, options.rounds))
+
     if options.json:
         machine = {"torch": torch.__version__, "capability": torch.backends.cpu.get_cpu_capability(), "threads": options.threads}
-        result = {"machine": machine, "rows": [each for case in cases for each in case.rows()]}
+        result = {"machine": machine, "rows": [each for case in cases for each in case.rows()], "train": train}
         Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
 
 
