@@ -17,6 +17,7 @@ int run(int argc, const char* const* argv);
 using Action = std::function<void()>;
 void add_doctor(CLI::App& parser, Action& action);
 void add_bench(CLI::App& parser, Action& action);
+void add_denoise(CLI::App& parser, Action& action);
 
 std::string mpi_version();  // "" without MPI
 

@@ -82,6 +82,7 @@ int run(int argc, const char* const* argv) try {
   Action action;
   add_doctor(parser, action);
   add_bench(parser, action);
+  add_denoise(parser, action);
   parser.add_subcommand("help", "explains a verb: reel help bench attention");
   if (argc >= 2 && std::string_view(argv[1]) == "help") return help(parser, argc, argv);
   if (argc < 2) {

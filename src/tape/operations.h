@@ -67,11 +67,11 @@ struct RopeAngles {
   std::int64_t heads = -1;
 };
 // One axis: angle of pair i at position p is p * theta^(-2 i / head_dim).
-std::shared_ptr<const RopeAngles> rope_1d(std::int64_t positions, std::int64_t head_dim, double theta);
+std::shared_ptr<RopeAngles> rope_1d(std::int64_t positions, std::int64_t head_dim, double theta);
 // Three axes (frames, rows, columns), tokens in raster order. As in Wan: of head_dim, columns and rows get
 // 2 (head_dim / 6) numbers each, frames the rest.
-std::shared_ptr<const RopeAngles> rope_3d(std::int64_t frames, std::int64_t rows, std::int64_t columns,
-                                          std::int64_t head_dim, double theta);
+std::shared_ptr<RopeAngles> rope_3d(std::int64_t frames, std::int64_t rows, std::int64_t columns, std::int64_t head_dim,
+                                    double theta);
 // x [..., tokens, heads, head_dim]
 Tensor rope(Tape& tape, const Tensor& x, std::shared_ptr<const RopeAngles> angles);
 

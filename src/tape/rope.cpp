@@ -33,7 +33,7 @@ std::shared_ptr<RopeAngles> tables(std::int64_t positions, std::int64_t head_dim
 
 }  // namespace
 
-std::shared_ptr<const RopeAngles> rope_1d(std::int64_t positions, std::int64_t head_dim, double theta) {
+std::shared_ptr<RopeAngles> rope_1d(std::int64_t positions, std::int64_t head_dim, double theta) {
   auto angles = tables(positions, head_dim);
   for (std::int64_t p = 0; p < positions; ++p) {
     fill(*angles, static_cast<std::size_t>(p * head_dim / 2), p, head_dim / 2, theta);
@@ -41,8 +41,8 @@ std::shared_ptr<const RopeAngles> rope_1d(std::int64_t positions, std::int64_t h
   return angles;
 }
 
-std::shared_ptr<const RopeAngles> rope_3d(std::int64_t frames, std::int64_t rows, std::int64_t columns,
-                                          std::int64_t head_dim, double theta) {
+std::shared_ptr<RopeAngles> rope_3d(std::int64_t frames, std::int64_t rows, std::int64_t columns, std::int64_t head_dim,
+                                    double theta) {
   auto angles = tables(frames * rows * columns, head_dim);
   const std::int64_t place = head_dim / 6, time = head_dim / 2 - 2 * place;  // pairs
   std::size_t at = 0;

@@ -1,0 +1,121 @@
+#include "model/wan.h"
+
+#include <fmt/format.h>
+
+namespace reel::model {
+
+Wan::Attention Wan::add_attention(const std::string& name) {
+  const std::int64_t d = config_.width();
+  Attention a;
+  a.q = add_linear(parameters_, name + ".to_q", {d, d});
+  a.k = add_linear(parameters_, name + ".to_k", {d, d});
+  a.v = add_linear(parameters_, name + ".to_v", {d, d});
+  a.out = add_linear(parameters_, name + ".to_out.0", {d, d});
+  a.norm_q = &parameters_.add(name + ".norm_q.weight", {d});
+  a.norm_k = &parameters_.add(name + ".norm_k.weight", {d});
+  return a;
+}
+
+Wan::Wan(const ModelConfig& config) : Denoiser(config) {
+  const ModelConfig& c = config_;
+  const std::int64_t d = c.width();
+  patch_embedding_ = add_linear(parameters_, "patch_embedding", {d, c.channels, c.patch[0], c.patch[1], c.patch[2]});
+  const std::string embedder = "condition_embedder.";
+  time_ = {add_linear(parameters_, embedder + "time_embedder.linear_1", {d, c.time_width}),
+           add_linear(parameters_, embedder + "time_embedder.linear_2", {d, d})};
+  time_projection_ = add_linear(parameters_, embedder + "time_proj", {6 * d, d});
+  text_ = {add_linear(parameters_, embedder + "text_embedder.linear_1", {d, c.text_width}),
+           add_linear(parameters_, embedder + "text_embedder.linear_2", {d, d})};
+  for (std::int64_t i = 0; i < c.layers; ++i) {
+    const std::string name = fmt::format("blocks.{}.", i);
+    Block block;
+    block.table = &parameters_.add(name + "scale_shift_table", {1, 6, d});
+    block.self = add_attention(name + "attn1");
+    if (c.cross_norm) {
+      block.norm = {&parameters_.add(name + "norm2.weight", {d}), &parameters_.add(name + "norm2.bias", {d})};
+    }
+    block.cross = add_attention(name + "attn2");
+    block.ffn = {add_linear(parameters_, name + "ffn.net.0.proj", {c.inner(), d}),
+                 add_linear(parameters_, name + "ffn.net.2", {d, c.inner()})};
+    blocks_.push_back(block);
+  }
+  out_ = add_linear(parameters_, "proj_out", {c.out_channels() * c.patch_volume(), d});
+  table_ = &parameters_.add("scale_shift_table", {1, 2, d});
+}
+
+Tensor Wan::self_attention(Context& context, int layer, const Attention& a, const Tensor& x,
+                           const std::shared_ptr<const tape::RopeAngles>& rope) const {
+  Tape& tape = context.tape;
+  const float eps = static_cast<float>(config_.eps);
+  const Shape heads = {x.dim(0), x.dim(1), config_.heads, config_.head_dim};
+  const Tensor q = tape::rope(tape, tape::rms_norm(tape, a.q(tape, x), a.norm_q, eps).reshaped(heads), rope);
+  const Tensor k = tape::rope(tape, tape::rms_norm(tape, a.k(tape, x), a.norm_k, eps).reshaped(heads), rope);
+  const Tensor v = a.v(tape, x).reshaped(heads);
+  return a.out(tape, context.attend(layer, q, k, v).reshaped(x.shape()));
+}
+
+Tensor Wan::cross_attention(Tape& tape, const Attention& a, const Tensor& x, const Tensor& text) const {
+  const float eps = static_cast<float>(config_.eps);
+  const auto heads = [&](const Tensor& t) { return t.reshaped({t.dim(0), t.dim(1), config_.heads, config_.head_dim}); };
+  const Tensor q = tape::rms_norm(tape, a.q(tape, x), a.norm_q, eps);
+  const Tensor k = tape::rms_norm(tape, a.k(tape, text), a.norm_k, eps);
+  const Tensor v = a.v(tape, text);
+  return a.out(tape, tape::attention(tape, heads(q), heads(k), heads(v)).reshaped(x.shape()));
+}
+
+Tensor Wan::forward(Context& context, const Input& in) {
+  const ModelConfig& c = config_;
+  check_input(c, in);
+  Tape& tape = context.tape;
+  const float eps = static_cast<float>(c.eps);
+  const std::int64_t d = c.width();
+  const std::array<std::int64_t, 3> grid = {in.latents.dim(2) / c.patch[0], in.latents.dim(3) / c.patch[1],
+                                            in.latents.dim(4) / c.patch[2]};
+
+  const auto angles = tape::rope_3d(grid[0], grid[1], grid[2], c.head_dim, c.rope_theta);
+  angles->heads = c.heads - c.heads_without_rope;
+  const std::shared_ptr<const tape::RopeAngles> rope = angles;
+
+  // One modulation an item, or one a frame where some frames are given.
+  std::vector<float> times = in.times;
+  if (!in.given_frames.empty()) {
+    times.clear();
+    for (std::size_t i = 0; i < in.given_frames.size(); ++i) {
+      times.push_back(in.given_frames[i] != 0 ? 0.0f : in.times[i / static_cast<std::size_t>(grid[0])]);
+    }
+  }
+  const std::int64_t items = static_cast<std::int64_t>(times.size());
+  const Tensor time = time_(tape, time_embedding(tape, times, c.time_width), Activation::kSilu);
+  const Tensor modulation =
+      time_projection_(tape, tape::activation(tape, Activation::kSilu, time)).reshaped({items, 6, d});
+
+  Tensor text_in = in.text;
+  if (c.official_names && c.text_tokens > text_in.dim(1)) {  // as the official model does; the zeros are attended to
+    text_in = tape::pad(tape, text_in, 1, c.text_tokens - text_in.dim(1));
+  }
+  const Tensor text = text_(tape, text_in, Activation::kGeluTanh);
+
+  Tensor x = patch_embedding_(tape, tape::patchify(tape, in.latents, c.patch_size()));
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const int layer = static_cast<int>(i);
+    x = run_block(context, layer, [this, &context, layer, x, modulation, text, rope, eps] {
+      Tape& t = context.tape;
+      const Block& block = blocks_[static_cast<std::size_t>(layer)];
+      const Tensor m = tape::add_table(t, modulation, *block.table);
+      Tensor y = self_attention(context, layer, block.self, tape::norm_modulate(t, x, m, 0, 1, eps), rope);
+      y = tape::gated_residual(t, x, y, m, 2);
+      const Tensor normed = config_.cross_norm ? tape::layer_norm(t, y, block.norm, eps) : y;
+      y = tape::add(t, y, cross_attention(t, block.cross, normed, text));
+      const Tensor fed = block.ffn(t, tape::norm_modulate(t, y, m, 3, 4, eps), Activation::kGeluTanh);
+      return tape::gated_residual(t, y, fed, m, 5);
+    });
+  }
+
+  // [shift, scale] = table + time: the time embedding itself, not its projection.
+  const Tensor twice = tape::repeat_rows(tape, time, 2).reshaped({items, 2, d});
+  const Tensor m = tape::add_table(tape, twice, *table_);
+  x = out_(tape, tape::norm_modulate(tape, x, m, 0, 1, eps));
+  return tape::unpatchify(tape, x, grid, c.patch_size());
+}
+
+}  // namespace reel::model

@@ -1,0 +1,142 @@
+#include "train/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/safetensors.h"
+
+namespace reel::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Shapes of the first shard of a folder of latents: {channels, frames, height, width}, {tokens, width}.
+struct LatentShapes {
+  std::vector<std::int64_t> latents, text;
+};
+
+LatentShapes look_at_latents(const std::string& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
+  }
+  if (files.empty()) {
+    throw Error(
+        fmt::format("{}: no .safetensors file", folder.empty() ? "data.path" : folder),
+        "data.path must be a folder of latents: tensors `latents` [n, channels, frames, height, width] and `text`");
+  }
+  const SafetensorsFile file = SafetensorsFile::open(*std::min_element(files.begin(), files.end()));
+  LatentShapes shapes{file.info("latents").shape, {}};
+  if (file.contains("text")) shapes.text = file.info("text").shape;
+  const auto last = [](std::vector<std::int64_t>& shape, std::size_t count) {
+    if (shape.size() > count) shape.erase(shape.begin(), shape.end() - static_cast<std::ptrdiff_t>(count));
+  };
+  last(shapes.latents, 4);
+  last(shapes.text, 2);
+  if (shapes.latents.size() != 4) throw Error(fmt::format("{}: latents must have 4 or 5 axes", file.name()), "");
+  return shapes;
+}
+
+template <class T>
+void fill_in(T& value, T found) {
+  if (value == 0) value = found;
+}
+
+// What the file leaves open follows from the data.
+void complete(RunConfig& c) {
+  std::int64_t channels = 3;
+  c.text_tokens = c.model.text_tokens > 0 ? c.model.text_tokens : 4;
+  c.text_width = c.model.text_width > 0 ? c.model.text_width : 64;
+  if (c.data.source == "latents") {
+    const LatentShapes shapes = look_at_latents(c.data.path);
+    channels = shapes.latents[0];
+    if (shapes.text.size() == 2) {
+      c.text_tokens = c.model.text_tokens > 0 ? c.model.text_tokens : shapes.text[0];
+      c.text_width = shapes.text[1];
+    }
+  }
+  fill_in(c.model.channels, channels);
+  fill_in(c.model.text_width, c.text_width);
+  fill_in(c.model.text_tokens, c.text_tokens);
+  if (c.model.family == "latte") c.model.frames = c.video.frames;
+}
+
+void check_whole(const RunConfig& c, const Toml& toml) {
+  const std::int64_t sizes[] = {c.video.frames, c.video.height, c.video.width};
+  const char* names[] = {"frames", "height", "width"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (sizes[i] % c.model.patch[i] == 0) continue;
+    const std::string key = fmt::format("video.{}", names[i]);
+    throw Error(
+        fmt::format("{}: {} = {} is not a multiple of the patch, {}", toml.where(key), key, sizes[i], c.model.patch[i]),
+        fmt::format("use {} or {}, or another model.patch", sizes[i] / c.model.patch[i] * c.model.patch[i],
+                    (sizes[i] / c.model.patch[i] + 1) * c.model.patch[i]));
+  }
+  if (c.diffusion.conditioning_frames >= c.video.frames) {
+    throw Error(
+        fmt::format("{}: diffusion.conditioning_frames = {} of {} frames", toml.where("diffusion.conditioning_frames"),
+                    c.diffusion.conditioning_frames, c.video.frames),
+        "leave at least one frame to predict");
+  }
+  if (c.diffusion.conditioning_frames % c.model.patch[0] != 0) {
+    throw Error(
+        fmt::format("{}: diffusion.conditioning_frames = {} cuts a patch of {} frames",
+                    toml.where("diffusion.conditioning_frames"), c.diffusion.conditioning_frames, c.model.patch[0]),
+        "use a multiple of model.patch[0]");
+  }
+}
+
+}  // namespace
+
+void visit(Settings& s, RunConfig& c) {
+  model::visit(s, c.model);
+  s.section("video", "what the model sees, in pixels or latents");
+  s.integer("video.frames", c.video.frames, 1, 1 << 20, "frames of a clip");
+  s.integer("video.height", c.video.height, 1, 1 << 20, "rows");
+  s.integer("video.width", c.video.width, 1, 1 << 20, "columns");
+  s.number("video.fps", c.video.fps, 0.1, 1000, "frames a second when clips are shown; stdit3 is told");
+  data::visit(s, c.data);
+  diffusion::visit(s, c.diffusion);
+  TrainConfig& t = c.train;
+  s.section("train", "the loop");
+  s.integer("train.steps", t.steps, 1, Settings::kMany, "optimizer steps");
+  s.integer("train.batch", t.batch, 1, 1 << 20, "clips in a pass");
+  s.integer("train.accumulate", t.accumulate, 1, 1 << 20, "passes whose gradients are added before a step");
+  optim::visit(s, c.optim);
+  s.integer("train.seed", t.seed, 0, Settings::kMany, "of noise, timesteps and the order of clips");
+  s.integer("train.threads", t.threads, 0, 1024, "0: as many as there are cores; results do not depend on it");
+  s.boolean("train.recompute", t.recompute, "run blocks again in backward: less memory, a third more time");
+  s.integer("train.checkpoint_every", t.checkpoint_every, 0, Settings::kMany, "steps; 0: only at the end");
+  s.integer("train.keep", t.keep, 1, 1 << 20, "checkpoints to keep");
+  s.integer("train.validate_every", t.validate_every, 0, Settings::kMany, "steps; 0: never");
+  s.integer("train.sample_every", t.sample_every, 0, Settings::kMany, "steps; 0: only at the end");
+  s.integer("train.samples", t.samples, 0, 64, "clips to sample each time");
+  s.integer("train.sample_steps", t.sample_steps, 1, 10000, "denoising steps for them");
+  s.number("train.guidance", t.guidance, 0, 100, "classifier-free guidance for them; 1: none");
+  s.string("train.start_from", t.start_from, "a model folder (diffusers form) whose weights to begin with");
+}
+
+RunConfig parse_run(const Toml& toml) {
+  RunConfig c;
+  Settings settings(toml);
+  visit(settings, c);
+  toml.check_all_used();
+  complete(c);
+  model::check(c.model);
+  check_whole(c, toml);
+  c.text = toml.text();
+  return c;
+}
+
+RunConfig load_run(const std::string& path, const std::vector<std::string>& overrides) {
+  Toml toml = Toml::load(path);
+  for (const std::string& each : overrides) toml.set(each);
+  return parse_run(toml);
+}
+
+}  // namespace reel::train

@@ -1,0 +1,56 @@
+// A run file: [model], [video], [data], [diffusion], [train].
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/settings.h"
+#include "data/source.h"
+#include "diffusion/config.h"
+#include "model/config.h"
+#include "optim/optimizer.h"
+
+namespace reel::train {
+
+struct VideoConfig {
+  std::int64_t frames = 8, height = 32, width = 32;  // of what the model sees: pixels, or latents
+  double fps = 8;
+};
+
+struct TrainConfig {
+  std::int64_t steps = 1000;
+  std::int64_t batch = 4;
+  std::int64_t accumulate = 1;
+  std::int64_t seed = 0;
+  std::int64_t threads = 0;
+  bool recompute = false;
+  std::int64_t checkpoint_every = 200;
+  std::int64_t keep = 2;
+  std::int64_t validate_every = 100;
+  std::int64_t sample_every = 250;
+  std::int64_t sample_steps = 30;
+  std::int64_t samples = 4;
+  double guidance = 3;
+  std::string start_from;
+};
+
+struct RunConfig {
+  model::ModelConfig model;
+  VideoConfig video;
+  data::DataConfig data;
+  std::int64_t text_tokens = 0, text_width = 0;  // of the data
+  diffusion::DiffusionConfig diffusion;
+  TrainConfig train;
+  optim::OptimConfig optim;
+  std::string text;  // the file with its overrides, as TOML
+};
+
+void visit(Settings& settings, RunConfig& config);
+
+// Reads a run file with overrides ("train.steps=2000"), checks it as a whole, and fills in what follows from the data
+// (channels, text). An Error names file, line and key.
+RunConfig load_run(const std::string& path, const std::vector<std::string>& overrides);
+RunConfig parse_run(const Toml& toml);
+
+}  // namespace reel::train
