@@ -142,11 +142,9 @@ void Tape::walk_back(std::size_t down_to) {
     Step step = std::move(steps_.back());
     steps_.pop_back();
     layer_ = step.layer;
-    const std::shared_ptr<Pool::Block> gradient = std::move(step.y.node()->gradient);
-    step.y.node()->gradient = nullptr;
-    const Shape shape = step.y.shape();
+    const Tensor dy(step.y.shape(), std::make_shared<Node>(Node{std::exchange(step.y.node()->gradient, nullptr)}));
     step.y = Tensor();  // the value may go now, unless the operation kept it
-    if (gradient != nullptr) step.backward(*this, Tensor(shape, std::make_shared<Node>(Node{gradient})));
+    if (dy.node()->value != nullptr) step.backward(*this, dy);
     for (Parameter* p : step.used) finished_with(*p);
   }
 }
@@ -175,9 +173,11 @@ Tensor Tape::recompute(const std::function<Tensor()>& f) {
                     [f](Tape& back, const Tensor& dy) {
                       const std::size_t mark = back.steps_.size();
                       const bool outer = std::exchange(back.rerunning_, true);
-                      const Tensor again = f();
+                      back.give(f(), dy);
                       back.rerunning_ = outer;
-                      back.give(again, dy);
+                      // The walk owns dy alone, as it would without recompute: whether a gradient is added to in place
+                      // decides its last bits, and memory.
+                      dy.node()->value = nullptr;
                       back.walk_back(mark);
                     },
                     {},
