@@ -8,6 +8,23 @@
 
 namespace reel::tape {
 
+namespace {
+
+// Holds a flag up for as long as it lives, through exceptions too.
+class Raised {
+ public:
+  explicit Raised(bool& flag) : flag_(flag), before_(std::exchange(flag, true)) {}
+  ~Raised() { flag_ = before_; }
+  Raised(const Raised&) = delete;
+  Raised& operator=(const Raised&) = delete;
+
+ private:
+  bool& flag_;
+  const bool before_;
+};
+
+}  // namespace
+
 Tape::Tape(Threads& threads, Pool& pool, Options options)
     : threads_(threads), pool_(pool), options_(std::move(options)) {}
 
@@ -126,11 +143,17 @@ void Tape::backward(const Tensor& loss, float dloss) {
   const Tensor seed = make({1});
   if (!ghost()) seed.data()[0] = dloss;
   if (loss.needs_gradient()) loss.node()->gradient = seed.node()->value;
-  walking_ = true;
   const int layer = layer_;
-  walk_back(0);
+  try {
+    const Raised walking(walking_);
+    walk_back(0);
+  } catch (...) {  // what is left would walk back into half of the gradients
+    steps_.clear();
+    pending_.clear();
+    layer_ = layer;
+    throw;
+  }
   layer_ = layer;
-  walking_ = false;
   // What is left was used inside recomputed parts that the loss does not depend on.
   for (const auto& use : std::exchange(pending_, {})) {
     if (options_.on_final) options_.on_final(*use.first);
@@ -164,17 +187,19 @@ Tensor Tape::gradient(const Tensor& x) {
 
 Tensor Tape::recompute(const std::function<Tensor()>& f) {
   if (!options_.gradients || suspended_) return f();
-  suspended_ = true;
   suspended_wanted_ = false;
-  const Tensor y = f();
-  suspended_ = false;
+  const Tensor y = [&] {
+    const Raised suspended(suspended_);
+    return f();
+  }();
   if (!suspended_wanted_) return y;
   steps_.push_back({y,
                     [f](Tape& back, const Tensor& dy) {
                       const std::size_t mark = back.steps_.size();
-                      const bool outer = std::exchange(back.rerunning_, true);
-                      back.give(f(), dy);
-                      back.rerunning_ = outer;
+                      {
+                        const Raised rerunning(back.rerunning_);
+                        back.give(f(), dy);
+                      }
                       // The walk owns dy alone, as it would without recompute: whether a gradient is added to in place
                       // decides its last bits, and memory.
                       dy.node()->value = nullptr;
