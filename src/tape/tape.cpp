@@ -147,6 +147,15 @@ void Tape::backward(const Tensor& loss, float dloss) {
   try {
     const Raised walking(walking_);
     walk_back(0);
+    // What is left was used inside recomputed parts that the loss does not depend on. By name: ranks send gradients in
+    // this order, and addresses differ between them.
+    std::vector<Parameter*> left;
+    for (auto& [p, uses] : pending_) {
+      left.push_back(p);
+      uses = 1;
+    }
+    std::sort(left.begin(), left.end(), [](const Parameter* x, const Parameter* y) { return x->name < y->name; });
+    for (Parameter* p : left) finished_with(*p);
   } catch (...) {  // what is left would walk back into half of the gradients
     steps_.clear();
     pending_.clear();
@@ -154,10 +163,6 @@ void Tape::backward(const Tensor& loss, float dloss) {
     throw;
   }
   layer_ = layer;
-  // What is left was used inside recomputed parts that the loss does not depend on.
-  for (const auto& use : std::exchange(pending_, {})) {
-    if (options_.on_final) options_.on_final(*use.first);
-  }
 }
 
 void Tape::walk_back(std::size_t down_to) {
@@ -177,7 +182,9 @@ void Tape::finished_with(Parameter& p) {
   REEL_CHECK(found != pending_.end());
   if (--found->second > 0) return;
   pending_.erase(found);
-  if (options_.on_final) options_.on_final(p);
+  if (!options_.on_final) return;
+  gradient_to_add(p);  // zeros where the loss does not depend on it, not what the last step left there
+  options_.on_final(p);
 }
 
 Tensor Tape::gradient(const Tensor& x) {
