@@ -74,7 +74,11 @@ std::int64_t Parameters::trained_count() const {
   return sum;
 }
 
-std::size_t Parameters::offset(const Parameter& p) const { return static_cast<std::size_t>(p.value - values_.data()); }
+std::size_t Parameters::offset(const Parameter& p) const {
+  const auto found = std::find_if(all_.begin(), all_.end(), [&](const Parameter& each) { return &each == &p; });
+  REEL_CHECK(found != all_.end() && offsets_.size() == all_.size());
+  return offsets_[static_cast<std::size_t>(found - all_.begin())];
+}
 
 void Parameters::clear_gradients() {
   for (Parameter& p : all_) p.fresh = true;
