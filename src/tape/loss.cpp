@@ -25,7 +25,6 @@ Tensor given_loss(Tape& tape, const Tensor& x, double value, const Tensor& gradi
   const Tensor y = tape.make({1});
   tape.run(elementwise_cost("loss", 1, 1, 1), [&] { y.data()[0] = static_cast<float>(value); });
   tape.record(y, tape.wants({x}), [=](Tape& back, const Tensor& dy) {
-    if (back.ghost() || dy.item() == 1.0f) return back.give(x, gradient);
     const Tensor dx = back.make(x.shape());
     back.run(elementwise_cost("loss", x.size(), 1, 2),
              [&] { kernels::scale(dy.item(), gradient.span(), dx.span(), back.threads()); });
