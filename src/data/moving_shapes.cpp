@@ -1,0 +1,153 @@
+#include "data/moving_shapes.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "base/error.h"
+#include "base/random.h"
+
+namespace reel::data {
+
+namespace {
+
+constexpr std::int64_t kTrainingClips = std::int64_t{1} << 40;  // held-out clips are numbered from here on
+constexpr std::uint64_t kPurpose = 0x736861706573;              // sets these random numbers apart from those of others
+
+struct Color {
+  const char* name;
+  std::array<float, 3> rgb;  // 0 to 1
+};
+
+constexpr std::array<const char*, 5> kShapes = {"square", "disc", "triangle", "cross", "ring"};
+constexpr std::array<const char*, 6> kMotions = {"right", "left", "down", "up", "diagonal", "around"};
+constexpr std::array<Color, 6> kColors = {{{"red", {0.94f, 0.20f, 0.22f}},
+                                           {"orange", {1.00f, 0.58f, 0.12f}},
+                                           {"yellow", {0.99f, 0.88f, 0.22f}},
+                                           {"green", {0.22f, 0.80f, 0.36f}},
+                                           {"blue", {0.22f, 0.52f, 1.00f}},
+                                           {"purple", {0.74f, 0.36f, 0.95f}}}};
+constexpr std::array<std::array<float, 3>, 4> kBackgrounds = {
+    {{0.09f, 0.10f, 0.14f}, {0.06f, 0.15f, 0.18f}, {0.15f, 0.08f, 0.18f}, {0.16f, 0.11f, 0.08f}}};
+
+// Signed distance in pixels from the edge of a shape of this radius around the origin, negative inside; y points down.
+// Exact near the edges, which is all that anti-aliasing looks at.
+float distance(std::size_t shape, float x, float y, float radius) {
+  const float ax = std::abs(x), ay = std::abs(y);
+  switch (shape) {
+    case 0:
+      return std::max(ax, ay) - 0.86f * radius;
+    case 1:
+      return std::hypot(x, y) - radius;
+    case 2: {  // equilateral, its tip up, moved down a little so that it looks centred and stays within the radius
+      const float inner = 0.55f * radius, lowered = y - 0.1f * radius;
+      return std::max(lowered - inner, 0.866f * ax - 0.5f * lowered - inner);
+    }
+    case 3: {
+      const float arm = 0.36f * radius;
+      return std::min(std::max(ax - radius, ay - arm), std::max(ax - arm, ay - radius));
+    }
+    default:
+      return std::abs(std::hypot(x, y) - 0.74f * radius) - 0.26f * radius;
+  }
+}
+
+struct Scene {
+  std::size_t shape, motion, color, background;
+  float phase, across;  // where on its way the shape starts, where it is beside it; both in [0, 1)
+};
+
+Scene draw_scene(std::uint64_t seed, std::int64_t clip) {
+  const Random random(seed ^ kPurpose, static_cast<std::uint64_t>(clip));
+  return {.shape = random.below(0, kShapes.size()),
+          .motion = random.below(1, kMotions.size()),
+          .color = random.below(2, kColors.size()),
+          .background = random.below(3, kBackgrounds.size()),
+          .phase = random.uniform(16),  // of block 4: the blocks before are used up
+          .across = random.uniform(17)};
+}
+
+// The centre of the shape in pixels when the part `time` of the turn is done, 0 to 1.
+std::array<float, 2> centre(const Scene& scene, float time, float width, float height, float radius) {
+  const float forth = scene.phase + time, back = scene.phase - time;
+  const float reach_x = width / 2 - radius, reach_y = height / 2 - radius;  // from the middle, the shape whole in sight
+  const float x = radius + scene.across * 2 * reach_x, y = radius + scene.across * 2 * reach_y;
+  const float angle = 2 * std::numbers::pi_v<float> * forth;
+  switch (scene.motion) {
+    case 0:
+      return {forth * width, y};
+    case 1:
+      return {back * width, y};
+    case 2:
+      return {x, forth * height};
+    case 3:
+      return {x, back * height};
+    case 4: {  // to and fro between two corners
+      const float side = scene.across < 0.5f ? -1.0f : 1.0f;
+      return {width / 2 + side * reach_x * std::cos(angle), height / 2 + reach_y * std::cos(angle)};
+    }
+    default:  // clockwise, touching the border
+      return {width / 2 + reach_x * std::cos(angle), height / 2 + reach_y * std::sin(angle)};
+  }
+}
+
+// The distance along an axis whose ends are joined.
+float wrapped(float offset, float length) { return offset - length * std::round(offset / length); }
+
+}  // namespace
+
+MovingShapes::MovingShapes(const DataConfig& config, const Format& wanted)
+    : Source(wanted, true, warn_on_stderr),
+      seed_(static_cast<std::uint64_t>(config.seed)),
+      validation_(config.validation) {
+  if (wanted.channels != 3 || wanted.height < 8 || wanted.width < 8) {
+    throw Error(
+        fmt::format("moving-shapes are pixels: 3 channels and at least 8 x 8, the model wants {} channels, {} x {}",
+                    wanted.channels, wanted.height, wanted.width),
+        "change the model, or take data.source = \"latents\"");
+  }
+}
+
+std::int64_t MovingShapes::size(Split split) const { return split == Split::kTraining ? kTrainingClips : validation_; }
+
+std::vector<std::string> MovingShapes::labels() const {
+  std::vector<std::string> names;
+  for (const char* shape : kShapes) {
+    for (const char* motion : kMotions) names.push_back(fmt::format("{} {}", shape, motion));
+  }
+  return names;
+}
+
+void MovingShapes::read_clip(Split split, std::int64_t index, Clip& out) {
+  const std::int64_t clip = split == Split::kTraining ? index % size(split) : kTrainingClips + index % size(split);
+  const Scene scene = draw_scene(seed_, clip);
+  out.label = static_cast<int>(scene.shape * kMotions.size() + scene.motion);
+  embed(fmt::format("{} {} {}", kColors[scene.color].name, kShapes[scene.shape], kMotions[scene.motion]), out);
+
+  const std::int64_t frames = format().frames, height = format().height, width = format().width;
+  const float tall = static_cast<float>(height), wide = static_cast<float>(width);
+  const float radius = 0.26f * std::min(tall, wide);
+  const auto& color = kColors[scene.color].rgb;
+  const auto& background = kBackgrounds[scene.background];
+  const std::int64_t channel = frames * height * width;
+  for (std::int64_t frame = 0; frame < frames; ++frame) {
+    const float time = static_cast<float>(frame) / static_cast<float>(frames);
+    const auto [x0, y0] = centre(scene, time, wide, tall, radius);
+    for (std::int64_t y = 0; y < height; ++y) {
+      const float dy = wrapped(static_cast<float>(y) + 0.5f - y0, tall);
+      const float light = 1.6f - 0.9f * (static_cast<float>(y) + 0.5f) / tall;  // a sky: brighter above
+      float* row = out.values.data() + (frame * height + y) * width;
+      for (std::int64_t x = 0; x < width; ++x) {
+        const float dx = wrapped(static_cast<float>(x) + 0.5f - x0, wide);
+        const float covered = std::clamp(0.5f - distance(scene.shape, dx, dy, radius), 0.0f, 1.0f);
+        for (std::size_t c = 0; c < 3; ++c) {
+          const float value = covered * color[c] + (1 - covered) * light * background[c];
+          row[static_cast<std::int64_t>(c) * channel + x] = 2 * value - 1;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace reel::data
