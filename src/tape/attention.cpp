@@ -1,5 +1,6 @@
 #include "attention/attention.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "tape/operations.h"
@@ -76,7 +77,8 @@ void backward(const Task& task, const float* q, const float* k, const float* v, 
 }  // namespace
 
 Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, std::shared_ptr<const KeyLists> lists) {
-  REEL_CHECK(q.shape().size() == 4 && k.shape() == v.shape() && q.dim(0) == k.dim(0) && q.dim(2) == k.dim(2));
+  REEL_CHECK(q.shape().size() == 4 && k.shape() == Shape({q.dim(0), k.dim(1), q.dim(2), q.dim(3)}) &&
+             v.shape() == k.shape());
   const Task task = make_task(q, k.dim(1), std::move(lists));
   const Tensor out = tape.make(q.shape()), lse = tape.make({q.dim(0), q.dim(2), q.dim(1)});
   tape.run(cost(task, 2), [&] { forward(task, q.data(), k.data(), v.data(), out.data(), lse.data(), tape.threads()); });
@@ -95,17 +97,18 @@ Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, 
 
 Tensor attention_packed(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v,
                         std::vector<std::int64_t> starts) {
-  const std::int64_t batch = q.dim(0), heads = q.dim(2), head_dim = q.dim(3), width = heads * head_dim;
-  REEL_CHECK(static_cast<std::int64_t>(starts.size()) == batch + 1 && starts.back() == k.dim(0));
+  REEL_CHECK(q.shape().size() == 4 && k.shape() == Shape({k.dim(0), q.dim(2), q.dim(3)}) && v.shape() == k.shape());
+  const std::int64_t batch = q.dim(0), heads = q.dim(2), width = heads * q.dim(3);
+  REEL_CHECK(static_cast<std::int64_t>(starts.size()) == batch + 1 && starts.front() == 0 &&
+             starts.back() == k.dim(0) && std::is_sorted(starts.begin(), starts.end()));
   // One task for each batch entry: they differ in the number of keys.
   struct Entry {
     Task task;
     std::int64_t q, k, lse;  // where it begins, in floats
   };
   std::vector<Entry> entries;
-  const Tensor one = q.reshaped({batch, q.dim(1), heads, head_dim});
   for (std::int64_t b = 0; b < batch; ++b) {
-    Task task = make_task(one, starts[b + 1] - starts[b], nullptr);
+    Task task = make_task(q, starts[b + 1] - starts[b], nullptr);
     task.shape.batch = 1;
     task.pairs /= static_cast<double>(batch);
     entries.push_back({std::move(task), b * q.dim(1) * width, starts[b] * width, b * heads * q.dim(1)});

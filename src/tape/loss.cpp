@@ -5,7 +5,7 @@
 namespace reel::tape {
 
 Tensor mean_squared_error(Tape& tape, const Tensor& x, const Tensor& target) {
-  REEL_CHECK(x.size() == target.size());
+  REEL_CHECK(x.size() == target.size() && !tape.wants({target}));  // no gradient goes there
   const Tensor y = tape.make({1});
   tape.run(elementwise_cost("loss", x.size(), 3, 2), [&] {
     y.data()[0] = static_cast<float>(kernels::mean_squared_error(x.span(), target.span(), tape.threads()));

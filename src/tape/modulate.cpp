@@ -20,8 +20,9 @@ kernels::Rows vectors_of(const Tensor& m, int which) {
           sized(m.dim(1) * width)};
 }
 
-void check(const Tensor& x, const Tensor& m) {
+void check(const Tensor& x, const Tensor& m, std::initializer_list<int> vectors) {
   REEL_CHECK(m.shape().size() == 3 && m.width() == x.width() && x.rows() % m.dim(0) == 0);
+  for (const int which : vectors) REEL_CHECK(which >= 0 && which < m.dim(1));
 }
 
 // Adds `rows` to vector `which` of the gradient of m: another operation may have used the same vector.
@@ -38,7 +39,7 @@ void add_to(Tape& tape, const Tensor& m, int which, const Tensor& rows) {
 }  // namespace
 
 Tensor norm_modulate(Tape& tape, const Tensor& x, const Tensor& m, int shift, int scale, float eps) {
-  check(x, m);
+  check(x, m, {shift, scale});
   const Tensor y = tape.make(x.shape()), mean = tape.make({x.rows()}), rstd = tape.make({x.rows()});
   tape.run(elementwise_cost("norm_modulate", x.size(), 10, 2), [&] {
     kernels::layer_norm(rows_of(x), nullptr, nullptr, eps, rows_of(y), mean.data(), rstd.data(), tape.threads());
@@ -64,7 +65,7 @@ Tensor norm_modulate(Tape& tape, const Tensor& x, const Tensor& m, int shift, in
 }
 
 Tensor gated_residual(Tape& tape, const Tensor& x, const Tensor& r, const Tensor& m, int gate) {
-  check(x, m);
+  check(x, m, {gate});
   REEL_CHECK(x.size() == r.size());
   const Tensor y = tape.make(x.shape());
   tape.run(elementwise_cost("gated_residual", x.size(), 2, 3),

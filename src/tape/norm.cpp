@@ -13,12 +13,15 @@ kernels::Rows rows_of(const Tensor& x, std::int64_t width) {
 
 const float* value_of(const Parameter* p) { return p == nullptr ? nullptr : p->value; }
 
+bool fits(const Parameter* p, std::int64_t width) { return p == nullptr || p->size() == width; }
+
 float* gradient_of(Tape& tape, Parameter* p) { return tape.wants(p) ? tape.gradient_to_add(*p) : nullptr; }
 
 }  // namespace
 
 Tensor layer_norm(Tape& tape, const Tensor& x, Affine affine, float eps) {
   const std::int64_t width = x.width();
+  REEL_CHECK(fits(affine.weight, width) && fits(affine.bias, width));
   const bool wanted = tape.wants({x}) || tape.wants(affine.weight) || tape.wants(affine.bias);
   const Tensor y = tape.make(x.shape()), mean = tape.make({x.rows()}), rstd = tape.make({x.rows()});
   tape.run(elementwise_cost("layer_norm", x.size(), 8, 2), [&] {
@@ -42,7 +45,7 @@ Tensor layer_norm(Tape& tape, const Tensor& x, Affine affine, float eps) {
 
 Tensor rms_norm(Tape& tape, const Tensor& x, Parameter* weight, float eps, std::int64_t width) {
   if (width == 0) width = x.width();
-  REEL_CHECK(x.size() % width == 0 && (weight == nullptr || weight->size() == width));
+  REEL_CHECK(x.size() % width == 0 && fits(weight, width));
   const Tensor y = tape.make(x.shape()), rstd = tape.make({x.size() / width});
   tape.run(elementwise_cost("rms_norm", x.size(), 4, 2), [&] {
     kernels::rms_norm(rows_of(x, width), value_of(weight), eps, rows_of(y, width), rstd.data(), tape.threads());

@@ -62,6 +62,8 @@ Tensor rope(Tape& tape, const Tensor& x, std::shared_ptr<const RopeAngles> angle
   const std::int64_t heads = x.dim(-2), head_dim = x.dim(-1), tokens = x.size() / (heads * head_dim);
   const std::int64_t turned = angles->heads < 0 ? heads : std::min(angles->heads, heads);
   REEL_CHECK(static_cast<std::int64_t>(angles->cos.size()) == angles->period * head_dim / 2);
+  // The kernel counts tokens through: each batch entry has to begin with the table.
+  REEL_CHECK(x.dim(-3) == tokens || x.dim(-3) % angles->period == 0);
   // Heads [first, first + count) of every token.
   const auto part = [=](const Tensor& t, std::int64_t first, std::int64_t count) {
     return kernels::Rows(t.data() + first * head_dim, static_cast<std::size_t>(tokens),

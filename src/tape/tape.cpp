@@ -127,13 +127,15 @@ Tensor Tape::gradient_to_add(const Tensor& x) {
 }
 
 Tape::ParameterSlot Tape::slot(Parameter& p) {
+  REEL_CHECK(ghost() || p.gradient != nullptr);
   const bool accumulate = !p.fresh;
   p.fresh = false;
   return {p.gradient, accumulate};
 }
 
 float* Tape::gradient_to_add(Parameter& p) {
-  if (p.fresh && p.gradient != nullptr) std::fill_n(p.gradient, p.size(), 0.0f);
+  REEL_CHECK(ghost() || p.gradient != nullptr);
+  if (p.fresh && !ghost()) std::fill_n(p.gradient, p.size(), 0.0f);
   p.fresh = false;
   return p.gradient;
 }
