@@ -109,6 +109,13 @@ void add_bench(CLI::App& parser, Action& action) {
   add_tokens(select);
   select->add_option("--rank", options->rank, "floats of a low-rank query or key")->capture_default_str();
   select->add_option("--samples", options->samples, "sample queries of a group")->capture_default_str();
+  CLI::App* train = add("train", "whole training steps: forward, backward, optimizer", bench_train);
+  train->add_option("--model", options->model, "a run file; without: wan, 8 layers, width 384, 4,096 tokens")
+      ->type_name("FILE.toml");
+  train->add_option("--tokens", options->tokens, "tokens of a clip: the number of frames follows from it");
+  train->add_option("--steps", options->steps, "steps to measure after a first one; the best counts")
+      ->capture_default_str();
+  train->add_option("--set", options->set, "another value for a key of the run file, as train.recompute=true");
 }
 
 }  // namespace reel::app

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "app/measure.h"
 
@@ -19,10 +20,15 @@ struct BenchOptions {
   std::string lists;
   // select
   std::int64_t rank = 16, samples = 16;
+  // train
+  std::string model;
+  std::vector<std::string> set;
+  std::int64_t steps = 2;
 };
 
 void bench_gemm(const BenchOptions& options);
 void bench_attention(const BenchOptions& options);
 void bench_select(const BenchOptions& options);
+void bench_train(const BenchOptions& options);
 
 }  // namespace reel::app

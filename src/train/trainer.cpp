@@ -1,0 +1,97 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "model/folder.h"
+#include "model/init.h"
+
+namespace reel::train {
+
+using diffusion::Draws;
+
+namespace {
+
+// Far from every training step, so that validation shares no noise with training.
+constexpr std::int64_t kValidationStep = std::int64_t{1} << 40;
+
+}  // namespace
+
+Trainer::Trainer(const RunConfig& config, Threads& threads)
+    : config_(config),
+      threads_(threads),
+      model_(model::make_denoiser(config.model, tape::Parameters::With::kGradients)),
+      objective_(config_) {
+  if (config_.train.start_from.empty()) {
+    model::initialise(*model_);
+  } else {
+    model::load_weights(*model_, config_.train.start_from);
+  }
+  optimizer_ = std::make_unique<optim::Optimizer>(config_.optim, model_->parameters());
+}
+
+StepReport Trainer::step(const std::function<data::Batch()>& next, Recorder* recorder) {
+  const TrainConfig& t = config_.train;
+  StepReport report;
+  report.lr = optim::learning_rate(config_.optim, steps_done_ + 1, t.steps);
+  model_->parameters().clear_gradients();
+  for (std::int64_t pass = 0; pass < t.accumulate; ++pass) {
+    const data::Batch batch = next();
+    tape::Tape tape(threads_, pool_, {.recorder = recorder});
+    model::Context context(tape);
+    context.recompute = t.recompute;
+    const Draws draws{static_cast<std::uint64_t>(t.seed), steps_done_, pass * t.batch};
+    const tape::Tensor loss = objective_.loss(context, *model_, batch, t.batch, draws, true);
+    report.loss += static_cast<double>(loss.item()) / static_cast<double>(t.accumulate);
+    tape.backward(loss, 1.0f / static_cast<float>(t.accumulate));
+  }
+  model_->parameters().zero_untouched_gradients();
+  const double start = recorder != nullptr ? recorder->now() : 0;
+  report.gradient_norm = optimizer_->gradient_norm(threads_);
+  report.skipped = !std::isfinite(report.loss) || !std::isfinite(report.gradient_norm);
+  if (!report.skipped) optimizer_->step(report.lr, report.gradient_norm, threads_);
+  if (recorder != nullptr) {
+    recorder->record({.name = "optimizer", .phase = Phase::kOptimizer}, start, recorder->now() - start);
+  }
+  ++steps_done_;
+  return report;
+}
+
+double Trainer::validate(data::Source& source) {
+  const std::int64_t clips = source.size(data::Split::kValidation);
+  double sum = 0;
+  std::int64_t counted = 0;
+  for (std::int64_t first = 0; first < clips; ++first) {
+    data::Clip clip;
+    if (!source.read(data::Split::kValidation, first, clip)) continue;
+    data::Batch batch;
+    batch.values = std::move(clip.values);
+    batch.text = std::move(clip.text);
+    tape::Tape tape(threads_, pool_, {.gradients = false});
+    model::Context context(tape);
+    const Draws draws{0, kValidationStep, first};
+    sum += static_cast<double>(objective_.loss(context, *model_, batch, 1, draws, false).item());
+    ++counted;
+  }
+  return counted == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(counted);
+}
+
+void Trainer::with_average(const std::function<void()>& f) {
+  if (!optimizer_->has_average()) return f();
+  const auto swap = [&] {
+    const std::span<float> values = model_->parameters().trained_values();
+    std::swap_ranges(values.begin(), values.end(), optimizer_->average().begin());
+  };
+  swap();
+  try {
+    f();
+  } catch (...) {
+    swap();
+    throw;
+  }
+  swap();
+}
+
+}  // namespace reel::train

@@ -1,0 +1,69 @@
+// A model in training: one optimizer step after another, validation, and what a step needs.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "base/record.h"
+#include "optim/optimizer.h"
+#include "train/objective.h"
+
+namespace reel::train {
+
+struct StepReport {
+  double loss = 0;
+  double gradient_norm = 0;
+  double lr = 0;
+  bool skipped = false;  // loss or gradients were not finite: nothing was updated
+};
+
+class Trainer {
+ public:
+  // Initial weights as the configuration says: drawn, or from train.start_from.
+  Trainer(const RunConfig& config, Threads& threads);
+
+  // One step; `next` gives batches of train.batch clips, train.accumulate of them.
+  StepReport step(const std::function<data::Batch()>& next, Recorder* recorder = nullptr);
+
+  // Mean loss over the held-out clips with noise and timesteps that are always the same. NaN where there are none.
+  double validate(data::Source& source);
+
+  std::int64_t steps_done() const { return steps_done_; }  // skipped ones too
+  void set_steps_done(std::int64_t steps) { steps_done_ = steps; }
+
+  const RunConfig& config() const { return config_; }
+  model::Denoiser& model() { return *model_; }
+  optim::Optimizer& optimizer() { return *optimizer_; }
+  Threads& threads() { return threads_; }
+  const tape::Pool& pool() const { return pool_; }
+
+  // Runs f with the averaged weights in place of the present ones, where an average is kept.
+  void with_average(const std::function<void()>& f);
+
+ private:
+  RunConfig config_;
+  Threads& threads_;
+  tape::Pool pool_;
+  std::unique_ptr<model::Denoiser> model_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  Objective objective_;
+  std::int64_t steps_done_ = 0;
+};
+
+// What one step takes, known without running it: the same code, run by ghosts.
+struct StepNeed {
+  double weights = 0, gradients = 0, optimizer = 0, activations = 0;  // bytes
+  double flops = 0;                                                   // of a step, the re-run of recompute not counted
+  double attention_flops = 0;
+  std::int64_t tokens = 0;  // of a step
+  double bytes() const { return weights + gradients + optimizer + activations; }
+};
+StepNeed step_need(const RunConfig& config);
+
+// Bytes of memory that can still be had, the limit of the container included; 0 where the system does not say.
+double available_memory();
+
+// Prints what the run needs and throws an Error where that cannot fit: with what would help and how much.
+void check_memory(const RunConfig& config, const StepNeed& need, double available);
+
+}  // namespace reel::train
