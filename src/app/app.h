@@ -18,7 +18,10 @@ using Action = std::function<void()>;
 void add_doctor(CLI::App& parser, Action& action);
 void add_bench(CLI::App& parser, Action& action);
 void add_denoise(CLI::App& parser, Action& action);
+void add_train(CLI::App& parser, Action& action);
+void add_sample(CLI::App& parser, Action& action);
 
-std::string mpi_version();  // "" without MPI
+std::string describe_config(const std::string& section);  // the keys of a run file; "": all
+std::string mpi_version();                                // "" without MPI
 
 }  // namespace reel::app

@@ -60,6 +60,10 @@ int parse_error(const CLI::App& parser, const CLI::ParseError& error) {
 }
 
 int help(CLI::App& parser, int argc, const char* const* argv) {
+  if (argc >= 3 && std::string_view(argv[2]) == "config") {
+    fmt::print("{}", describe_config(argc >= 4 ? argv[3] : ""));
+    return 0;
+  }
   const CLI::App* verb = &parser;
   for (int i = 2; i < argc; ++i) {
     const auto subs = verb->get_subcommands([&](const CLI::App* each) { return each->get_name() == argv[i]; });
@@ -82,8 +86,10 @@ int run(int argc, const char* const* argv) try {
   Action action;
   add_doctor(parser, action);
   add_bench(parser, action);
+  add_train(parser, action);
+  add_sample(parser, action);
   add_denoise(parser, action);
-  parser.add_subcommand("help", "explains a verb: reel help bench attention");
+  parser.add_subcommand("help", "explains a verb: reel help bench attention; reel help config: the keys of a run file");
   if (argc >= 2 && std::string_view(argv[1]) == "help") return help(parser, argc, argv);
   if (argc < 2) {
     print_error("no verb given", "see 'reel help'");

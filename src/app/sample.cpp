@@ -1,0 +1,156 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "app/app.h"
+#include "base/error.h"
+#include "base/progress.h"
+#include "base/safetensors.h"
+#include "data/gif.h"
+#include "data/png.h"
+#include "data/video_file.h"
+#include "model/folder.h"
+#include "train/checkpoint.h"
+#include "train/sampling.h"
+
+namespace reel::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string run, label, prompt, out = "clip.mp4";
+  std::int64_t steps = 30, count = 1, seed = 0;
+  double guidance = -1;
+  bool last = false, ancestral = false;
+  int threads = default_threads();
+};
+
+std::string caption_of(const Options& o, const data::Source& source) {
+  if (!o.label.empty() && !o.prompt.empty()) throw Error("--label and --prompt were both given", "give one of them");
+  if (o.label.empty()) return o.prompt;
+  const std::vector<std::string> labels = source.labels();
+  if (labels.empty()) throw Error("--label: the clips of this run have no labels", "describe the clip with --prompt");
+  char* end = nullptr;
+  const long number = std::strtol(o.label.c_str(), &end, 10);
+  if (*end != '\0') return labels[static_cast<std::size_t>(source.label_of(o.label))];
+  if (number < 0 || number >= static_cast<long>(labels.size())) {
+    throw Error(fmt::format("--label is {}", number),
+                fmt::format("use 0 to {}: {}", labels.size() - 1, fmt::join(labels, ", ")));
+  }
+  return labels[static_cast<std::size_t>(number)];
+}
+
+enum class Kind { kMp4, kGif, kPng, kTensor };
+
+Kind kind_of(const std::string& path) {
+  const std::string extension = fs::path(path).extension();
+  if (extension == ".mp4") return Kind::kMp4;
+  if (extension == ".gif") return Kind::kGif;
+  if (extension == ".png") return Kind::kPng;
+  if (extension == ".safetensors") return Kind::kTensor;
+  throw Error(fmt::format("--out {}: unknown kind of file", path),
+              "use .mp4, .gif, .png (contact sheet) or .safetensors");
+}
+
+void write(const Options& o, const train::RunConfig& config, const data::Format& format,
+           std::span<const float> values) {
+  const Kind kind = kind_of(o.out);
+  const std::size_t each = format.values(), count = values.size() / each;
+  if (kind == Kind::kTensor) {
+    SafetensorsWriter writer;
+    writer.add("sample",
+               {static_cast<std::int64_t>(count), format.channels, format.frames, format.height, format.width}, values);
+    return writer.write(o.out);
+  }
+  std::vector<std::vector<data::Image>> clips;
+  for (std::size_t i = 0; i < count; ++i) clips.push_back(data::images_of(values.subspan(i * each, each), format));
+  if (kind == Kind::kPng) {
+    const std::int64_t scale = std::max<std::int64_t>(1, 64 / format.width);
+    return data::write_png(o.out, data::contact_sheet(clips, scale));
+  }
+  std::vector<data::Image> frames;  // several clips play side by side
+  for (std::int64_t t = 0; t < format.frames; ++t) {
+    std::vector<data::Image> row;
+    for (const auto& clip : clips) row.push_back(clip[static_cast<std::size_t>(t)]);
+    frames.push_back(row.size() == 1 ? row[0] : data::contact_sheet({row}, 1, 1));
+  }
+  if (kind == Kind::kMp4) return data::write_mp4(o.out, frames, config.video.fps);
+  data::write_gif(o.out, frames, config.video.fps);
+}
+
+void sample(const Options& o) {
+  const Kind kind = kind_of(o.out);  // before minutes of work
+  if (kind == Kind::kMp4 && !data::video_supported()) {
+    throw Error("this build has no FFmpeg, so it cannot write mp4", "use --out clip.gif or clip.png");
+  }
+  const std::string file = o.run + "/config.toml";
+  if (!fs::exists(file))
+    throw Error(fmt::format("{}: not a run: no config.toml", o.run), "give the folder of `reel train`");
+  const train::RunConfig config = train::load_run(file, {});
+  const std::string checkpoint = train::latest_checkpoint(o.run);
+  if (checkpoint.empty())
+    throw Error(fmt::format("{}: no checkpoint yet", o.run), "train.checkpoint_every says when there is one");
+  const auto model = model::make_denoiser(config.model, tape::Parameters::With::kValues);
+  const bool average = !o.last && fs::exists(checkpoint + "/ema.safetensors");
+  model::load_weights(*model, average ? checkpoint + "/ema.safetensors" : checkpoint);
+
+  const data::Format format{config.model.channels, config.video.frames, config.video.height,
+                            config.video.width,    config.text_tokens,  config.text_width};
+  const auto source = data::make_source(config.data, format);
+  const std::string caption = caption_of(o, *source);
+  const Buffer<float> text = caption.empty() ? train::null_text(*model, config) : source->text_of(caption);
+  Buffer<float> texts(text.size() * static_cast<std::size_t>(o.count));
+  Buffer<float> clips = Buffer<float>::zeros(source->format().values() * static_cast<std::size_t>(o.count));
+  for (std::int64_t i = 0; i < o.count; ++i) {
+    std::copy(text.begin(), text.end(), texts.data() + static_cast<std::size_t>(i) * text.size());
+    data::Clip given;
+    if (config.diffusion.conditioning_frames > 0 && source->read(data::Split::kValidation, i, given)) {
+      std::copy(given.values.begin(), given.values.end(),
+                clips.data() + static_cast<std::size_t>(i) * given.values.size());
+    }
+  }
+  Threads threads(o.threads);
+  tape::Pool pool;
+  Progress progress("sample", o.steps);
+  train::sample_clips(config, *model, pool, threads, texts,
+                      {.steps = o.steps,
+                       .guidance = o.guidance >= 0 ? o.guidance : config.train.guidance,
+                       .seed = static_cast<std::uint64_t>(o.seed),
+                       .ancestral = o.ancestral,
+                       .progress = [&](std::int64_t step, std::int64_t) { progress.update(step); }},
+                      clips);
+  progress.finish();
+  write(o, config, source->format(), clips);
+  fmt::print("{}: {} clip{} of {}{}, {} steps, {} weights of {}\n", o.out, o.count, o.count == 1 ? "" : "s",
+             fs::path(o.run).filename().string(), caption.empty() ? "" : fmt::format(" \"{}\"", caption), o.steps,
+             average ? "averaged" : "last", fs::path(checkpoint).filename().string());
+}
+
+}  // namespace
+
+void add_sample(CLI::App& parser, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = parser.add_subcommand("sample", "makes clips with a trained model");
+  verb->add_option("run", options->run, "folder of a training run")->required()->type_name("RUN");
+  verb->add_option("--label", options->label, "number or name of a label of the data");
+  verb->add_option("--prompt", options->prompt, "words; for latents: number of a clip or file whose text to take");
+  verb->add_option("--steps", options->steps, "denoising steps")->check(CLI::Range(1, 100000))->capture_default_str();
+  verb->add_option("--guidance", options->guidance, "classifier-free guidance; default: train.guidance of the run");
+  verb->add_option("--seed", options->seed, "same seed, same clip")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  verb->add_option("--count", options->count, "clips, side by side")->check(CLI::Range(1, 1024))->capture_default_str();
+  verb->add_option("--out", options->out, "clip.mp4, .gif, .png (contact sheet) or .safetensors")
+      ->capture_default_str();
+  verb->add_flag("--last", options->last, "the last weights, not their average");
+  verb->add_flag("--ancestral", options->ancestral, "latte: draw with the learned variance instead of DDIM");
+  verb->add_option("--threads", options->threads, "threads")->check(CLI::Range(1, 1024));
+  verb->callback([options, &action] { action = [options] { sample(*options); }; });
+}
+
+}  // namespace reel::app

@@ -1,0 +1,47 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+
+#include "app/app.h"
+#include "train/run.h"
+
+namespace reel::app {
+
+namespace {
+
+struct Options {
+  std::string file, out;
+  std::vector<std::string> set;
+  bool resume = false;
+};
+
+}  // namespace
+
+void add_train(CLI::App& parser, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = parser.add_subcommand("train", "trains a model as a run file says (its keys: reel help config)");
+  verb->add_option("config", options->file, "run file")->required()->type_name("FILE.toml");
+  verb->add_option("--set", options->set, "another value for a key, as train.steps=2000; may be given several times")
+      ->type_name("KEY=VALUE");
+  verb->add_option("--out", options->out, "folder of the run; default: runs/NAME-OF-THE-FILE")->type_name("FOLDER");
+  verb->add_flag("--resume", options->resume, "go on from the last checkpoint; start where there is none");
+  verb->callback([options, &action] {
+    action = [options] {
+      const train::RunConfig config = train::load_run(options->file, options->set);
+      const std::string out =
+          options->out.empty() ? "runs/" + std::filesystem::path(options->file).stem().string() : options->out;
+      train::run(config, {out, options->resume});
+    };
+  });
+}
+
+std::string describe_config(const std::string& section) {
+  train::RunConfig config;
+  Settings settings;
+  train::visit(settings, config);
+  return describe(settings, section);
+}
+
+}  // namespace reel::app

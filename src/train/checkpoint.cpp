@@ -1,0 +1,173 @@
+#include "train/checkpoint.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "model/folder.h"
+
+namespace reel::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const std::string& what, const std::string& path, const std::string& reason) {
+  throw Error(fmt::format("{}: cannot {}: {}", path, what, reason),
+              "check permissions and free space of the run's folder");
+}
+
+// Renames and new names inside a folder are on the disk only when the folder is.
+void sync_folder(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_DIRECTORY);
+  if (file < 0) fail("open", path, std::strerror(errno));
+  const int result = ::fsync(file);
+  const int reason = errno;
+  ::close(file);
+  if (result != 0 && reason != EINVAL) fail("sync", path, std::strerror(reason));
+}
+
+void rename_over(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) fail("rename " + from + " to it", to, std::strerror(errno));
+}
+
+std::span<const float> part(std::span<const float> flat, const tape::Parameters& parameters, const tape::Parameter& p) {
+  return flat.subspan(parameters.offset(p), static_cast<std::size_t>(p.size()));
+}
+
+void write_optimizer(const std::string& path, Trainer& trainer) {
+  const tape::Parameters& parameters = trainer.model().parameters();
+  SafetensorsWriter writer;
+  for (const tape::Parameter& p : parameters.all()) {
+    if (!p.trained) continue;
+    writer.add("first." + p.name, p.shape, part(trainer.optimizer().first_moment(), parameters, p));
+    writer.add("second." + p.name, p.shape, part(trainer.optimizer().second_moment(), parameters, p));
+  }
+  writer.write(path);
+}
+
+void write_average(const std::string& path, Trainer& trainer) {
+  const tape::Parameters& parameters = trainer.model().parameters();
+  SafetensorsWriter writer;
+  for (const tape::Parameter& p : parameters.all()) {
+    writer.add(model::file_name_of(trainer.config().model, p.name), p.shape,
+               p.trained ? part(trainer.optimizer().average(), parameters, p) : p.values());
+  }
+  writer.set_metadata("format", "pt");
+  writer.write(path);
+}
+
+void read_flat(const SafetensorsFile& file, const std::string& name, std::span<float> into) {
+  if (!file.contains(name) || file.info(name).elements != into.size()) {
+    throw Error(fmt::format("{}: {} does not fit the model", file.name(), name),
+                "the run file must describe the same model");
+  }
+  file.read_f32(name, into);
+}
+
+std::vector<fs::path> whole_checkpoints(const std::string& folder) {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.is_directory() && entry.path().filename().string().starts_with("step-")) found.push_back(entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void point_latest_at(const std::string& run, const std::string& target) {
+  const std::string temporary = run + "/.latest", link = run + "/latest";
+  ::unlink(temporary.c_str());
+  if (::symlink(target.c_str(), temporary.c_str()) != 0) fail("make a link", temporary, std::strerror(errno));
+  rename_over(temporary, link);
+  sync_folder(run);
+}
+
+}  // namespace
+
+std::string latest_checkpoint(const std::string& run) {
+  const std::string link = run + "/latest";
+  std::error_code error;
+  if (fs::exists(link + "/state.json", error)) return fs::canonical(link, error).string();
+  if (fs::symlink_status(link, error).type() == fs::file_type::not_found) return "";
+  throw Error(fmt::format("{}: not a link to a whole checkpoint", link),
+              fmt::format("point it at one of {}/checkpoints, or remove it to start anew", run));
+}
+
+void save_checkpoint(const std::string& run, Trainer& trainer, const RunState& state, std::int64_t keep) {
+  const std::string folder = run + "/checkpoints", name = fmt::format("step-{:06}", state.step);
+  if (fs::path(latest_checkpoint(run)).filename() == name) return;  // the same step is the same checkpoint
+  fs::create_directories(folder);
+  const std::string temporary = folder + "/.writing";
+  fs::remove_all(temporary);  // of a run that was killed
+  try {
+    fs::create_directory(temporary);
+    model::save_model(trainer.model(), temporary);
+    if (trainer.optimizer().has_average()) write_average(temporary + "/ema.safetensors", trainer);
+    write_optimizer(temporary + "/optimizer.safetensors", trainer);
+    const nlohmann::ordered_json json = {{"step", state.step},
+                                         {"optimizer_steps", trainer.optimizer().steps_done()},
+                                         {"data_position", state.data_position},
+                                         {"skipped", state.skipped},
+                                         {"skipped_in_row", state.skipped_in_row},
+                                         {"wall_seconds", state.wall_seconds}};
+    write_file_atomically(temporary + "/state.json", json.dump(2) + "\n");
+    sync_folder(temporary);
+    fs::remove_all(folder + "/" + name);  // written before and not pointed at: left over from a kill
+    rename_over(temporary, folder + "/" + name);
+    sync_folder(folder);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(temporary, ignored);
+    throw;
+  }
+  point_latest_at(run, "checkpoints/" + name);
+  std::vector<fs::path> all = whole_checkpoints(folder);
+  std::erase_if(all, [&](const fs::path& path) { return path.filename() == name; });
+  for (std::size_t i = 0; i + static_cast<std::size_t>(keep) <= all.size(); ++i) fs::remove_all(all[i]);
+}
+
+std::optional<RunState> load_checkpoint(const std::string& run, Trainer& trainer) {
+  const std::string folder = latest_checkpoint(run);
+  if (folder.empty()) return std::nullopt;
+  RunState state;
+  std::int64_t optimizer_steps = 0;
+  try {
+    const auto json = nlohmann::json::parse(read_file(folder + "/state.json"));
+    state = {json.at("step"), json.at("data_position"), json.at("skipped"), json.at("skipped_in_row"),
+             json.at("wall_seconds")};
+    optimizer_steps = json.at("optimizer_steps");
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(fmt::format("{}/state.json: {}", folder, error.what()), "point RUN/latest at another checkpoint");
+  }
+  model::load_weights(trainer.model(), folder);
+  const tape::Parameters& parameters = trainer.model().parameters();
+  optim::Optimizer& optimizer = trainer.optimizer();
+  const SafetensorsFile moments = SafetensorsFile::open(folder + "/optimizer.safetensors");
+  const bool averaged = fs::exists(folder + "/ema.safetensors");
+  optimizer.set_steps_done(optimizer_steps);
+  if (optimizer.has_average()) optimizer.start_average();
+  std::optional<SafetensorsFile> average;
+  if (averaged && optimizer.has_average()) average = SafetensorsFile::open(folder + "/ema.safetensors");
+  for (const tape::Parameter& p : parameters.all()) {
+    if (!p.trained) continue;
+    const std::size_t offset = parameters.offset(p), size = static_cast<std::size_t>(p.size());
+    read_flat(moments, "first." + p.name, optimizer.first_moment().subspan(offset, size));
+    read_flat(moments, "second." + p.name, optimizer.second_moment().subspan(offset, size));
+    if (average) {
+      read_flat(*average, model::file_name_of(trainer.config().model, p.name),
+                optimizer.average().subspan(offset, size));
+    }
+  }
+  trainer.set_steps_done(state.step);
+  return state;
+}
+
+}  // namespace reel::train

@@ -1,0 +1,230 @@
+#include "train/run.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <ctime>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/progress.h"
+#include "base/timer.h"
+#include "kernels/peak.h"
+#include "report/metrics.h"
+#include "report/run_page.h"
+#include "report/tensorboard.h"
+#include "train/page.h"
+
+namespace reel::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMostSkipped = 5;
+
+volatile std::sig_atomic_t stop_signal = 0;
+
+// While it lives, the first Ctrl-C or SIGTERM is noted; the second one ends the process as usual.
+class StopSignals {
+ public:
+  StopSignals() {
+    stop_signal = 0;
+    struct sigaction action = {};
+    action.sa_handler = [](int signal) { stop_signal = signal; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigaction(SIGINT, &action, &old_int_);
+    sigaction(SIGTERM, &action, &old_term_);
+  }
+  ~StopSignals() {
+    sigaction(SIGINT, &old_int_, nullptr);
+    sigaction(SIGTERM, &old_term_, nullptr);
+  }
+  bool stop() const { return stop_signal != 0; }
+
+ private:
+  struct sigaction old_int_, old_term_;
+};
+
+// Held as long as the process trains in the folder; the system lets go of it however the process ends.
+class Lock {
+ public:
+  explicit Lock(const std::string& folder)
+      : file_(::open((folder + "/.lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644)) {
+    if (file_ < 0) throw Error(fmt::format("{}: cannot be written to", folder), "choose another --out");
+    if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
+      ::close(file_);
+      throw Error(fmt::format("{}: another process trains there", folder), "wait for it, or choose another --out");
+    }
+  }
+  ~Lock() { ::close(file_); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  int file_;
+};
+
+void prepare_folder(const std::string& folder, bool resume) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw Error(fmt::format("{}: {}", folder, error.message()), "choose another --out");
+  if (!resume && !latest_checkpoint(folder).empty()) {
+    throw Error(fmt::format("{}: there is a run already", folder), "go on with --resume, or choose another --out");
+  }
+}
+
+class Run {
+ public:
+  Run(const RunConfig& config, const RunOptions& options, Threads& threads, const StepNeed& need)
+      : config_(config),
+        folder_(options.folder),
+        need_(need),
+        trainer_(config, threads),
+        source_(data::make_source(config.data, data_format(config))),
+        state_(options.resume ? load_checkpoint(folder_, trainer_).value_or(RunState{}) : RunState{}),
+        loader_(*source_, {config.train.batch, static_cast<std::uint64_t>(config.train.seed), state_.data_position}),
+        metrics_(report::MetricsFile::open(folder_ + "/metrics.jsonl", state_.step > 0 ? state_.step : -1)),
+        events_(make_events()),
+        peak_(kernels::peak_flops(threads)),
+        progress_("train", config.train.steps, {.first = state_.step}) {
+    write_file_atomically(folder_ + "/config.toml", config.text);
+  }
+
+  bool train() {
+    const StopSignals signals;
+    const TrainConfig& t = config_.train;
+    const Timer wall;
+    const double before = state_.wall_seconds;
+    if (state_.step > 0) fmt::print("resumed at step {}\n", state_.step);
+    if (state_.step == 0 && t.validate_every > 0) validate();
+    while (state_.step < t.steps && !signals.stop()) {
+      one_step();
+      state_.wall_seconds = before + wall.seconds();
+      const bool last = state_.step == t.steps;
+      if (due(t.validate_every) || (last && t.validate_every > 0)) validate();
+      if ((due(t.sample_every) || last) && t.samples > 0) {
+        write_samples(folder_, trainer_, *source_);
+      }
+      state_.wall_seconds = before + wall.seconds();
+      if (due(t.checkpoint_every) || last || signals.stop()) save();
+    }
+    progress_.finish();
+    const bool done = state_.step >= t.steps;
+    fmt::print("{} at step {} of {}: {}/latest, {}/report.html\n", done ? "done" : "stopped", state_.step, t.steps,
+               folder_, folder_);
+    return done;
+  }
+
+ private:
+  static data::Format data_format(const RunConfig& c) {
+    return {c.model.channels, c.video.frames, c.video.height, c.video.width, c.text_tokens, c.text_width};
+  }
+  report::EventFile make_events() const {
+    fs::create_directories(folder_ + "/tensorboard");
+    return report::EventFile(folder_ + "/tensorboard", state_.step > 0 ? state_.step : -1);
+  }
+  bool due(std::int64_t every) const { return every > 0 && state_.step % every == 0; }
+
+  void one_step() {
+    const Timer timer;
+    const StepReport report = trainer_.step([&] { return loader_.next(); });
+    const double seconds = timer.seconds();
+    state_.step = trainer_.steps_done();
+    state_.data_position = loader_.position();
+    const double rate = static_cast<double>(need_.tokens) / seconds, share = need_.flops / seconds / peak_;
+    namespace metric = report::metric;
+    note({{metric::kLoss, report.loss},
+          {metric::kLearningRate, report.lr},
+          {metric::kGradientNorm, report.gradient_norm},
+          {metric::kTokensPerSecond, rate},
+          {metric::kShareOfPeak, share}});
+    if (report.skipped) {
+      skipped(report);
+    } else {
+      state_.skipped_in_row = 0;
+    }
+    const std::string suffix =
+        fmt::format("loss {:.4f}{}  lr {:.1e}  norm {:.2f}  {:.0f} tokens/s  {:.0f} % of peak", report.loss,
+                    std::isnan(validation_) ? "" : fmt::format(" (validation {:.4f})", validation_), report.lr,
+                    report.gradient_norm, rate, 100 * share);
+    progress_.update(state_.step, suffix);
+    // For logs, where the bar is silent: a line now and then.
+    if (!::isatty(STDERR_FILENO) && (log_.seconds() > 10 || state_.step == 1 || state_.step == config_.train.steps)) {
+      const double left = static_cast<double>(config_.train.steps - state_.step) * seconds;
+      fmt::print("step {}/{}  {}  left {}\n", state_.step, config_.train.steps, suffix, format_duration(left));
+      std::fflush(stdout);
+      log_ = Timer();
+    }
+  }
+
+  void note(std::initializer_list<report::Metric> values) {
+    metrics_.write(state_.step, values);
+    for (const report::Metric& each : values) {
+      events_.scalar(each.name, state_.step, each.value, static_cast<double>(std::time(nullptr)));
+    }
+  }
+
+  void skipped(const StepReport& report) {
+    ++state_.skipped;
+    ++state_.skipped_in_row;
+    progress_.erase();
+    fmt::print(stderr, "reel: step {}: loss {}, gradient norm {}: not finite, the step is skipped ({} in a row)\n",
+               state_.step, report.loss, report.gradient_norm, state_.skipped_in_row);
+    if (state_.skipped_in_row < kMostSkipped) return;
+    const std::string latest = latest_checkpoint(folder_);
+    throw Error(
+        fmt::format("step {}: {} steps in a row with a loss or gradients that are not finite", state_.step,
+                    state_.skipped_in_row),
+        fmt::format("the weights are those of before; {}\nlower train.lr (now {}), lengthen train.warmup, or look for "
+                    "broken clips in the data",
+                    latest.empty() ? "no checkpoint was written yet" : "the last checkpoint is " + latest,
+                    config_.optim.lr));
+  }
+
+  void validate() {
+    validation_ = trainer_.validate(*source_);
+    if (!std::isnan(validation_)) note({{report::metric::kValidationLoss, validation_}});
+  }
+
+  void save() {
+    save_checkpoint(folder_, trainer_, state_, config_.train.keep);
+    write_page(folder_, trainer_, *source_, state_, need_);
+  }
+
+  const RunConfig& config_;
+  std::string folder_;
+  StepNeed need_;
+  Trainer trainer_;
+  std::unique_ptr<data::Source> source_;
+  RunState state_;
+  data::Loader loader_;
+  report::MetricsFile metrics_;
+  report::EventFile events_;
+  double peak_;
+  Progress progress_;
+  Timer log_;
+  double validation_ = std::nan("");
+};
+
+}  // namespace
+
+bool run(const RunConfig& config, const RunOptions& options) {
+  const StepNeed need = step_need(config);
+  fmt::print("{}: {} layers, width {}, {} tokens a step, {:.1f} GFLOP ({:.0f} % attention)\n", config.model.family,
+             config.model.layers, config.model.width(), need.tokens, need.flops / 1e9,
+             100 * need.attention_flops / need.flops);
+  check_memory(config, need, available_memory());
+  std::fflush(stdout);
+  prepare_folder(options.folder, options.resume);
+  const Lock lock(options.folder);
+  Threads threads(config.train.threads > 0 ? static_cast<int>(config.train.threads) : default_threads());
+  return Run(config, options, threads, need).train();
+}
+
+}  // namespace reel::train

@@ -1,0 +1,26 @@
+// Clips from a model: the sampler of its family around its forward pass.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "train/objective.h"
+
+namespace reel::train {
+
+struct SampleOptions {
+  std::int64_t steps = 30;
+  double guidance = 3;
+  std::uint64_t seed = 0;
+  double eta = 0;          // ddpm: noise added by DDIM
+  bool ancestral = false;  // ddpm: with the learned variance instead of DDIM
+  std::function<void(std::int64_t step, std::int64_t steps)> progress;
+};
+
+// `texts` is [clips][text_tokens][text_width]. `clips` is [clips][channels][frames][height][width]: its conditioning
+// frames go in, everything comes out.
+void sample_clips(const RunConfig& config, model::Denoiser& model, tape::Pool& pool, Threads& threads,
+                  std::span<const float> texts, const SampleOptions& options, std::span<float> clips);
+
+}  // namespace reel::train
