@@ -54,14 +54,14 @@ def random_inputs(config, model, size, text, seed, mask=False, x_mask=False):
         "timestep": 1000 * torch.rand(batch, generator=generator),
         "encoder_hidden_states": randn(batch, text, text_width),
     }
+    if x_mask and config["_class_name"] != "LatteTransformer3DModel":
+        inputs["x_mask"] = torch.randint(2, (batch, -(-frames // patch[0])), dtype=torch.uint8, generator=generator)
+        inputs["x_mask"][0, 0], inputs["x_mask"][-1, -1] = 0, 1
     if config["_class_name"] == "STDiT3":
         inputs["fps"] = torch.tensor([24.0, 8.0, 30.0])[:batch]
         # Of the video, in pixels; only those of the first item count.
         inputs["height"] = 8.0 * (size[2] + torch.arange(batch))
         inputs["width"] = 8.0 * (size[3] + torch.arange(batch))
-        if x_mask:
-            inputs["x_mask"] = torch.randint(2, (batch, -(-frames // patch[0])), dtype=torch.uint8, generator=generator)
-            inputs["x_mask"][0, 0], inputs["x_mask"][-1, -1] = 0, 1
         if mask:
             inputs["mask"] = torch.randint(2, (batch, text), dtype=torch.uint8, generator=generator)
             inputs["mask"][:, text // 2] = 1

@@ -100,7 +100,7 @@ def stdit3(heads, head_dim, depth, **more):
 CASES = {
     "wan-head16": dict(config=wan(2, 16, 1), size=(2, 3, 6, 10), text=5),
     "wan-head24-shards": dict(config=wan(1, 24, 1, cross_attn_norm=False, out_channels=6), size=(2, 5, 2, 6), text=3, shards=3),
-    "wan-head48-bf16": dict(config=wan(1, 48, 1), size=(1, 2, 10, 6), text=9, dtype=torch.bfloat16),
+    "wan-head40-bf16": dict(config=wan(1, 40, 1), size=(1, 2, 10, 6), text=9, dtype=torch.bfloat16),
     "wan-patch": dict(config=wan(3, 8, 1, patch_size=[2, 1, 3], eps=1e-3), size=(3, 6, 3, 9), text=1),
     "wan-official": dict(config=wan_official(2, 8, 2), size=(2, 3, 4, 6), text=7),
     "wan-lists": dict(config=wan(2, 8, 2), size=(2, 3, 6, 10), text=5, lists=True),
@@ -113,6 +113,7 @@ CASES = {
     "stdit3-patch": dict(
         config=stdit3(1, 16, 1, patch_size=[2, 3, 1], pred_sigma=False, qk_norm=False), size=(2, 5, 5, 3), text=8, x_mask=True
     ),
+    "wan-given": dict(config=wan(2, 8, 1, patch_size=[2, 2, 2]), size=(2, 6, 4, 6), text=3, x_mask=True),
 }
 
 

@@ -133,6 +133,11 @@ def sample(config, model, inputs, lists=None):
     if config["_class_name"] == "WanModel":
         text = arguments["encoder_hidden_states"]
         arguments["encoder_hidden_states"] = torch.nn.functional.pad(text, (0, 0, 0, config["text_len"] - text.shape[1]))
+    if "x_mask" in inputs and not isinstance(model, STDiT3):  # Wan has a time for each token; that of given frames is 0
+        times = inputs["timestep"][:, None] * arguments.pop("x_mask")
+        _, _, _, rows, columns = inputs["hidden_states"].shape
+        _, ph, pw = model.config.patch_size
+        arguments["timestep"] = times.repeat_interleave((rows // ph) * (columns // pw), dim=1)
     if lists is not None:
         for block in model.blocks:
             block.attn1.set_processor(MaskedSelfAttention(lists_mask(lists)))
