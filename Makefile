@@ -13,7 +13,7 @@ CONFIGURE := -DCMAKE_DISABLE_FIND_PACKAGE_MPI=$(if $(REEL_NO_MPI),ON,OFF) -DREEL
 CTEST := ctest --output-on-failure
 CPP = $(shell find src tests -name '*.cpp' -o -name '*.h')
 SHELL_SCRIPTS = $(wildcard scripts/*.sh) .ci/run
-PYTHON_SCRIPTS = $(wildcard scripts/*.py bench/*.py)
+PYTHON_SCRIPTS = $(wildcard scripts/*.py bench/*.py tests/oracle/*.py)
 
 .PHONY: build demo test bench peers soak fuzz format format-check lint install clean help configure
 .DEFAULT_GOAL := build
