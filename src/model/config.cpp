@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -147,6 +149,13 @@ void read_stdit3(const Reader& r, ModelConfig& c) {
   c.text_tokens = r.integer("model_max_length", 300);
   c.qk_norm = r.boolean("qk_norm", true);
   c.base_pixels = r.integer("input_sq_size", 512);
+}
+
+// The class takes floor(width * ratio), and a quotient that was rounded down gives one less than was divided.
+double mlp_ratio(std::int64_t inner, std::int64_t width) {
+  const double ratio = static_cast<double>(inner) / static_cast<double>(width);
+  const bool falls_short = std::floor(static_cast<double>(width) * ratio) < static_cast<double>(inner);
+  return falls_short ? std::nextafter(ratio, std::numeric_limits<double>::infinity()) : ratio;
 }
 
 }  // namespace
@@ -300,7 +309,7 @@ std::string config_json(const ModelConfig& c) {
             {"hidden_size", c.width()},
             {"depth", c.layers},
             {"num_heads", c.heads},
-            {"mlp_ratio", static_cast<double>(c.inner()) / static_cast<double>(c.width())},
+            {"mlp_ratio", mlp_ratio(c.inner(), c.width())},
             {"pred_sigma", c.sigma},
             {"caption_channels", c.text_width},
             {"model_max_length", c.text_tokens},
