@@ -14,6 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::int64_t kMost = 1 << 20;  // of anything in a model; products of a few such numbers still fit 64 bits
+
 // Reads keys of a config.json with the defaults of the class that wrote it.
 class Reader {
  public:
@@ -22,8 +24,7 @@ class Reader {
   bool has(const char* key) const { return json_.contains(key) && !json_[key].is_null(); }
   std::int64_t integer(const char* key, std::int64_t fallback) const {
     if (!has(key)) return fallback;
-    if (!json_[key].is_number_integer()) fail(key, "an integer");
-    return json_[key].get<std::int64_t>();
+    return checked(key, json_[key], "an integer from 1 to 1048576");
   }
   double number(const char* key, double fallback) const {
     if (!has(key)) return fallback;
@@ -43,13 +44,11 @@ class Reader {
   std::vector<std::int64_t> patch(const char* key) const {
     if (!has(key)) return {1, 2, 2};
     const Json& value = json_[key];
-    if (value.is_number_integer()) return {1, value.get<std::int64_t>(), value.get<std::int64_t>()};
-    if (!value.is_array() || value.size() != 3) fail(key, "three integers");
+    const char* wanted = "three integers from 1 to 1048576";
+    if (value.is_number_integer()) return {1, checked(key, value, wanted), checked(key, value, wanted)};
+    if (!value.is_array() || value.size() != 3) fail(key, wanted);
     std::vector<std::int64_t> patch;
-    for (const Json& each : value) {
-      if (!each.is_number_integer()) fail(key, "three integers");
-      patch.push_back(each.get<std::int64_t>());
-    }
+    for (const Json& each : value) patch.push_back(checked(key, each, wanted));
     return patch;
   }
   [[noreturn]] void refuse(const std::string& what, const std::string& hint) const {
@@ -60,6 +59,11 @@ class Reader {
   [[noreturn]] void fail(const char* key, const char* wanted) const {
     refuse(fmt::format("{} must be {}, found {}", key, wanted, json_[key].dump()),
            "compare with a config.json that works");
+  }
+  std::int64_t checked(const char* key, const Json& value, const char* wanted) const {
+    const std::int64_t number = value.is_number_integer() ? value.get<std::int64_t>() : 0;
+    if (number < 1 || number > kMost) fail(key, wanted);
+    return number;
   }
   const Json& json_;
   const std::string& file_;
@@ -141,7 +145,11 @@ void read_stdit3(const Reader& r, ModelConfig& c) {
   }
   c.head_dim = width / c.heads;
   c.layers = r.integer("depth", 28);
-  c.ffn = static_cast<std::int64_t>(static_cast<double>(width) * r.number("mlp_ratio", 4.0));
+  const double ratio = r.number("mlp_ratio", 4.0), inner = static_cast<double>(width) * ratio;
+  if (!(inner >= 1 && inner <= static_cast<double>(kMost))) {
+    r.refuse(fmt::format("mlp_ratio is {}", ratio), "hidden_size * mlp_ratio must be a number from 1 to 1048576");
+  }
+  c.ffn = static_cast<std::int64_t>(inner);
   c.channels = r.integer("in_channels", 4);
   c.sigma = r.boolean("pred_sigma", true);
   c.patch = r.patch("patch_size");
@@ -167,19 +175,19 @@ void visit(Settings& s, ModelConfig& c) {
   s.integer("model.layers", c.layers, 1, 1000, "blocks; stdit3, latte: pairs of a spatial and a temporal one");
   s.integer("model.heads", c.heads, 1, 1000, "attention heads; width = heads * head_dim");
   s.integer("model.head_dim", c.head_dim, 8, 256, "numbers per head, a multiple of 8");
-  s.integer("model.ffn", c.ffn, 0, Settings::kMany, "inner width of the feed-forward; 0: 4 times the width");
+  s.integer("model.ffn", c.ffn, 0, kMost, "inner width of the feed-forward; 0: 4 times the width");
   s.integers("model.patch", c.patch, 3, "frames, rows and columns of a token");
   s.integer("model.channels", c.channels, 0, 100000, "channels of the data; 0: as the data has");
   s.boolean("model.sigma", c.sigma, "stdit3, latte: learned variance, twice the channels out");
-  s.integer("model.text_width", c.text_width, 0, 1 << 20, "width of text embeddings; 0: as the data has");
-  s.integer("model.text_tokens", c.text_tokens, 0, 1 << 20, "stdit3: the longest text; 0: as the data has");
+  s.integer("model.text_width", c.text_width, 0, kMost, "width of text embeddings; 0: as the data has");
+  s.integer("model.text_tokens", c.text_tokens, 0, kMost, "stdit3: the longest text; 0: as the data has");
   s.boolean("model.qk_norm", c.qk_norm, "stdit3: RMS norm of q and k");
   s.boolean("model.cross_norm", c.cross_norm, "wan: layer norm before cross-attention");
   s.boolean("model.attention_bias", c.attention_bias, "latte: q, k and v have biases");
   s.integer("model.time_width", c.time_width, 2, 1 << 16, "sinusoidal embedding of the timestep");
   s.number("model.eps", c.eps, 0, 1, "of the norms");
-  s.integer("model.base_pixels", c.base_pixels, 1, 1 << 20, "stdit3: frame size at which positions are unscaled");
-  s.integer("model.base_latents", c.base_latents, 1, 1 << 20, "latte: the same, in latents");
+  s.integer("model.base_pixels", c.base_pixels, 1, kMost, "stdit3: frame size at which positions are unscaled");
+  s.integer("model.base_latents", c.base_latents, 1, kMost, "latte: the same, in latents");
   s.number("model.rope_theta", c.rope_theta, 1, 1e9,
            "base of the rotary frequencies; small models learn faster with 100");
   s.integer("model.heads_without_rope", c.heads_without_rope, 0, 1000,
@@ -193,12 +201,16 @@ void visit(Settings& s, ModelConfig& c) {
 
 void check(const ModelConfig& c) {
   const auto refuse = [](const std::string& what, const std::string& hint) { throw Error("model: " + what, hint); };
-  if (c.layers < 1 || c.heads < 1) refuse("layers and heads must be at least 1", "");
+  if (c.layers < 1 || c.layers > 1000 || c.heads < 1 || c.heads > 1000) {
+    refuse(fmt::format("{} layers and {} heads", c.layers, c.heads), "use 1 to 1000 of each");
+  }
   if (c.head_dim < 8 || c.head_dim > 256 || c.head_dim % 8 != 0) {
     refuse(fmt::format("head_dim is {}", c.head_dim), "use a multiple of 8 up to 256");
   }
   for (const std::int64_t extent : c.patch) {
-    if (extent < 1) refuse(fmt::format("patch [{}]", fmt::join(c.patch, ", ")), "each extent must be at least 1");
+    if (extent < 1 || extent > 1000) {
+      refuse(fmt::format("patch [{}]", fmt::join(c.patch, ", ")), "use 1 to 1000 for each extent");
+    }
   }
   if (c.family == "latte" && (c.patch[0] != 1 || c.patch[1] != c.patch[2])) {
     refuse(fmt::format("latte cannot have the patch [{}]", fmt::join(c.patch, ", ")), "use [1, p, p]");
@@ -207,6 +219,8 @@ void check(const ModelConfig& c) {
     refuse(fmt::format("width {} with 2-D positions", c.width()), "heads * head_dim must be a multiple of 4");
   }
   if (c.time_width % 2 != 0) refuse(fmt::format("time_width {} is odd", c.time_width), "use an even number");
+  if (!(c.eps >= 0 && c.eps <= 1)) refuse(fmt::format("eps is {}", c.eps), "use a number from 0 to 1, as 1e-6");
+  if (!(c.rope_theta >= 1)) refuse(fmt::format("rope_theta is {}", c.rope_theta), "use 1 or more, as 10000");
   if (c.family == "wan" && c.sigma) refuse("wan has no learned variance", "remove model.sigma");
   if (c.family == "latte" && c.heads_without_rope != 0)
     refuse("latte has no rotary positions", "remove heads_without_rope");
@@ -247,7 +261,11 @@ ModelConfig parse_config(const std::string& text, const std::string& file) {
   }
   c.rope_theta = reader.number("reel_rope_theta", 10000);
   c.heads_without_rope = reader.integer("reel_heads_without_rope", 0);
-  check(c);
+  try {
+    check(c);
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", file, error.what()), error.hint());
+  }
   return c;
 }
 
