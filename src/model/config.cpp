@@ -221,6 +221,16 @@ void check(const ModelConfig& c) {
   if (c.time_width % 2 != 0) refuse(fmt::format("time_width {} is odd", c.time_width), "use an even number");
   if (!(c.eps >= 0 && c.eps <= 1)) refuse(fmt::format("eps is {}", c.eps), "use a number from 0 to 1, as 1e-6");
   if (!(c.rope_theta >= 1)) refuse(fmt::format("rope_theta is {}", c.rope_theta), "use 1 or more, as 10000");
+  // What config.json has no word for would be lost in the first checkpoint.
+  if (c.family != "wan" && c.time_width != 256) {
+    refuse(fmt::format("{} with time_width {}", c.family, c.time_width), "its config.json cannot say so: use 256");
+  }
+  if (c.family == "stdit3" && c.eps != 1e-6) {
+    refuse(fmt::format("stdit3 with eps {}", c.eps), "its config.json cannot say so: use 1e-6");
+  }
+  if (c.family == "latte" && c.inner() != 4 * c.width()) {
+    refuse(fmt::format("latte with ffn {}", c.ffn), "its config.json cannot say so: use 0, which is 4 times the width");
+  }
   if (c.family == "wan" && c.sigma) refuse("wan has no learned variance", "remove model.sigma");
   if (c.family == "latte" && c.heads_without_rope != 0)
     refuse("latte has no rotary positions", "remove heads_without_rope");
