@@ -240,6 +240,8 @@ void check(const ModelConfig& c) {
   if (c.channels < 1 || c.text_width < 1) {
     refuse(fmt::format("channels {} and text_width {}", c.channels, c.text_width), "both must be known and at least 1");
   }
+  if (c.family == "stdit3" && c.text_tokens < 1) refuse("stdit3 without text_tokens", "say how long texts may be");
+  if (c.family == "latte" && c.frames < 1) refuse("latte without frames", "say how many frames a clip has");
 }
 
 ModelConfig parse_config(const std::string& text, const std::string& file) {
