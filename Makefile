@@ -21,9 +21,14 @@ PYTHON_SCRIPTS = $(wildcard scripts/*.py bench/*.py tests/oracle/*.py)
 build: configure  ## the program: build/reel
 	cmake --build build --target reel
 
-demo: build  ## what there is to see today: this machine, and attention on it
+demo: build  ## trains on moving shapes for about three minutes, samples a clip, writes build/demo/report.html
 	$(REEL) doctor
-	$(REEL) bench attention --heads 4 --tokens 2048 --head-dim 64 --sparsity 0.9
+	rm -rf build/demo
+	$(REEL) train configs/shapes.toml --out build/demo
+	$(REEL) sample build/demo --label "disc right" --seed 1 --out build/demo/clip.mp4 || \
+	  $(REEL) sample build/demo --label "disc right" --seed 1 --out build/demo/clip.gif
+	$(REEL) sample build/demo --label "disc right" --seed 1 --count 4 --out build/demo/clips.png
+	@echo "look at build/demo/report.html"
 
 test: configure  ## all tests, then all of them again under the sanitizers
 	cmake --build build
@@ -34,7 +39,7 @@ test: configure  ## all tests, then all of them again under the sanitizers
 
 bench: build  ## speed on this machine, as a share of its measured peak; results in build/bench
 	mkdir -p build/bench
-	for bench in peak gemm attention select; do \
+	for bench in peak gemm attention select train; do \
 	  $(REEL) bench $$bench --json build/bench/$$bench.json || exit 1; \
 	done
 
