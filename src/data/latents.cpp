@@ -131,6 +131,7 @@ void read_text(const SafetensorsFile& file, std::int64_t row, std::int64_t lengt
 Latents::Latents(const DataConfig& config, const Format& wanted, Warn warn) : Source(wanted, false, std::move(warn)) {
   for (const std::string& path : list_shards(config.path)) add_shard(path);
   std::vector<std::string> names;
+  names.reserve(places_.size());
   for (const Place& place : places_) {
     names.push_back(fmt::format("{}:{}", fs::path(shards_[place.shard]).filename().string(), place.row));
   }
@@ -209,12 +210,12 @@ void Latents::read_clip(Split split, std::int64_t index, Clip& out) {
 void write_latents(const std::string& path, const std::vector<Clip>& clips, const Format& format, Dtype stored) {
   const auto count = static_cast<std::int64_t>(clips.size());
   Buffer<float> latents(clips.size() * format.values()), text(clips.size() * format.text_values());
-  std::vector<std::int64_t> labels;
+  std::vector<std::int64_t> labels(clips.size());
   for (std::size_t i = 0; i < clips.size(); ++i) {
     REEL_CHECK(clips[i].values.size() == format.values() && clips[i].text.size() == format.text_values());
     std::copy(clips[i].values.begin(), clips[i].values.end(), latents.data() + i * format.values());
     std::copy(clips[i].text.begin(), clips[i].text.end(), text.data() + i * format.text_values());
-    labels.push_back(clips[i].label);
+    labels[i] = clips[i].label;
   }
   SafetensorsWriter writer;
   writer.add("latents", {count, format.channels, format.frames, format.height, format.width}, latents, stored);

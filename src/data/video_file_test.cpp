@@ -190,6 +190,10 @@ TEST_F(VideoFiles, BrokenFilesAreErrorsThatNameFileAndReason) {
     EXPECT_NE(message, "no error") << name;
   }
   EXPECT_NE(message_of([&] { read_video(path("no.mp4")); }).find("No such file"), std::string::npos);
+  write_file_atomically(path("sound.wav"), std::string("RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x40\x1f"
+                                                       "\0\0\1\0\x8\0data\x8\0\0\0\x80\x80\x80\x80\x80\x80\x80\x80",
+                                                       52));
+  EXPECT_NE(message_of([&] { read_video(path("sound.wav")); }).find("there is no video in it"), std::string::npos);
   EXPECT_THROW(read_video(path()), Error);  // a folder
 }
 
@@ -213,10 +217,25 @@ TEST_F(VideoFiles, AHeaderThatPromisesTooMuchIsNotBelieved) {
   EXPECT_NE(message_of([&] { read_video(file, {.frames = 13}); }).find("it lasts 1.20 s"), std::string::npos);
 }
 
+// The last frame reaches beyond the end of the file: FFmpeg hands out what there is of it.
+TEST_F(VideoFiles, HalfAFrameIsNotAFrame) {
+  REEL_NEEDS_VIDEO();
+  std::string bytes = mp4_bytes(numbered_frames(10, 32, 32), 8, 1);
+  const std::size_t sizes = bytes.find("stsz") + 4 + 12;  // behind version, common size and count: four bytes a frame
+  bytes[sizes + 9 * 4 + 1] = 1;                           // 65536 more
+  write_file_atomically(path("a.mp4"), bytes);
+  EXPECT_EQ(read_video(path("a.mp4"), {.frames = 4}).frames.size(), 4u);
+  EXPECT_NE(message_of([&] { read_video(path("a.mp4"), {.frames = 10}); }).find("it is cut off or damaged after"),
+            std::string::npos);
+}
+
 TEST_F(VideoFiles, NamesAreNamesWhateverTheyLookLike) {
   REEL_NEEDS_VIDEO();
-  write_mp4(path("a:b %03d.mp4"), numbered_frames(2, 16, 16), 10, 1);
-  EXPECT_EQ(read_video(path("a:b %03d.mp4")).frames.size(), 2u);
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_);
+  write_mp4("http:b %03d.mp4", numbered_frames(2, 16, 16), 10, 1);
+  EXPECT_EQ(message_of([&] { EXPECT_EQ(read_video("http:b %03d.mp4").frames.size(), 2u); }), "no error");
+  std::filesystem::current_path(before);
 }
 
 }  // namespace

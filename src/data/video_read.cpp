@@ -27,6 +27,7 @@ class Reader {
     check(avformat_find_stream_info(opened, nullptr));
     const AVCodec* codec = nullptr;
     const int index = av_find_best_stream(opened, AVMEDIA_TYPE_VIDEO, -1, -1, &codec, 0);
+    if (index == AVERROR_STREAM_NOT_FOUND) fail("there is no video in it");
     check(index);
     stream_ = opened->streams[index];
     for (unsigned i = 0; i < opened->nb_streams; ++i) {
@@ -45,8 +46,8 @@ class Reader {
 
   // As the header says; 0: it does not. It may be wrong.
   double duration() const {
-    if (stream_->nb_frames > 0) return static_cast<double>(stream_->nb_frames) / fps_;
     if (stream_->duration > 0) return static_cast<double>(stream_->duration) * av_q2d(stream_->time_base);
+    if (stream_->nb_frames > 0) return static_cast<double>(stream_->nb_frames) / fps_;
     return format_->duration > 0 ? static_cast<double>(format_->duration) / AV_TIME_BASE : 0;
   }
 
@@ -145,25 +146,16 @@ class Reader {
   bool draining_ = false, seen_ = false, timed_ = false;
 };
 
-Image turned(const Image& image, int quarters) {
-  if (quarters == 0) return image;
-  if (quarters == 2) {
-    Image out(image.height, image.width);
+// Turned clockwise.
+Image turned(Image image, int quarters) {
+  for (; quarters > 0; --quarters) {
+    Image out(image.width, image.height);
     for (std::int64_t y = 0; y < out.height; ++y) {
-      for (std::int64_t x = 0; x < out.width; ++x) {
-        std::copy_n(image.at(image.height - 1 - y, image.width - 1 - x), 3, out.at(y, x));
-      }
+      for (std::int64_t x = 0; x < out.width; ++x) std::copy_n(image.at(image.height - 1 - x, y), 3, out.at(y, x));
     }
-    return out;
+    image = std::move(out);
   }
-  Image out(image.width, image.height);
-  for (std::int64_t y = 0; y < out.height; ++y) {
-    for (std::int64_t x = 0; x < out.width; ++x) {
-      const bool clockwise = quarters == 1;
-      std::copy_n(image.at(clockwise ? image.height - 1 - x : x, clockwise ? y : image.width - 1 - y), 3, out.at(y, x));
-    }
-  }
-  return out;
+  return image;
 }
 
 // Decoded frames to pictures of the size that is wanted.
@@ -190,7 +182,7 @@ class Painter {
     for (std::int64_t y = 0; y < image.height; ++y) {
       std::copy_n(scaled_->data[0] + (top + y) * scaled_->linesize[0] + left * 3, image.width * 3, image.at(y, 0));
     }
-    return turned(image, turns_);
+    return turned(std::move(image), turns_);
   }
 
  private:
@@ -265,10 +257,11 @@ Video read_video(const std::string& path, const Cut& cut) {
     const double start = duration > 0 ? std::floor(cut.start * (free + 1)) / reader.fps() : 0;
     std::vector<Image> images = take(reader, painter, cut.frames, start, 1 / rate);
     if (static_cast<std::int64_t>(images.size()) == cut.frames) return {std::move(images), rate};
-    // The header promised more than there is (often that of the sound); now the end is known.
-    if (!reader.seen()) reader.fail("it has no frame that can be decoded");
-    if (attempt == 1) reader.fail("it ends early and cannot be rewound");
-    duration = reader.time() + 1 / reader.fps();
+    // The header promised more than there is (often that of the sound). Now the end is known, or that it is before the
+    // start: then from the beginning.
+    if (!reader.seen() && start == 0) reader.fail("it has no frame that can be decoded");
+    if (attempt == 2) reader.fail("it ends early and cannot be rewound");
+    duration = reader.seen() ? reader.time() + 1 / reader.fps() : 0;
     reader.seek(0);
   }
 }

@@ -118,7 +118,6 @@ std::string mp4_bytes(std::span<const Image> frames, double fps, std::int64_t sc
       const int code = avcodec_receive_packet(encoder.get(), packet.get());
       if (code == AVERROR(EAGAIN) || code == AVERROR_EOF) return;
       check(code, "encoding");
-      packet->duration = 1;
       av_packet_rescale_ts(packet.get(), encoder->time_base, stream->time_base);
       packet->stream_index = stream->index;
       check(av_interleaved_write_frame(muxer.get(), packet.get()), "writing a frame");
