@@ -160,8 +160,8 @@ void Latents::add_shard(const std::string& path) {
 }
 
 std::vector<std::string> Latents::labels() const {
-  std::vector<std::string> names;
-  for (int label = 0; label < labels_; ++label) names.push_back(fmt::format("{}", label));
+  std::vector<std::string> names(static_cast<std::size_t>(labels_));
+  for (std::size_t label = 0; label < names.size(); ++label) names[label] = fmt::format("{}", label);
   return names;
 }
 
