@@ -1,7 +1,6 @@
 #include "tape/tape.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "kernels/elementwise.h"
@@ -36,7 +35,7 @@ Tensor Tape::make(Shape shape) {
 
 Tensor Tape::zeros(Shape shape) {
   Tensor tensor = make(std::move(shape));
-  if (!ghost()) std::memset(tensor.data(), 0, static_cast<std::size_t>(tensor.size()) * sizeof(float));
+  if (!ghost()) std::fill_n(tensor.data(), tensor.size(), 0.0f);
   return tensor;
 }
 
