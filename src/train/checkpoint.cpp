@@ -4,10 +4,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -73,12 +74,15 @@ void read_flat(const SafetensorsFile& file, const std::string& name, std::span<f
   file.read_f32(name, into);
 }
 
-std::vector<fs::path> whole_checkpoints(const std::string& folder) {
-  std::vector<fs::path> found;
+// By step: the name of step 1000000 comes before that of step 999999.
+std::map<std::int64_t, fs::path> whole_checkpoints(const std::string& folder) {
+  std::map<std::int64_t, fs::path> found;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.is_directory() && entry.path().filename().string().starts_with("step-")) found.push_back(entry.path());
+    long long step = 0;
+    if (entry.is_directory() && std::sscanf(entry.path().filename().c_str(), "step-%lld", &step) == 1) {
+      found[step] = entry.path();
+    }
   }
-  std::sort(found.begin(), found.end());
   return found;
 }
 
@@ -102,6 +106,7 @@ std::string latest_checkpoint(const std::string& run) {
 }
 
 void save_checkpoint(const std::string& run, Trainer& trainer, const RunState& state, std::int64_t keep) {
+  REEL_CHECK(keep >= 1);
   const std::string folder = run + "/checkpoints", name = fmt::format("step-{:06}", state.step);
   if (fs::path(latest_checkpoint(run)).filename() == name) return;  // the same step is the same checkpoint
   fs::create_directories(folder);
@@ -129,9 +134,11 @@ void save_checkpoint(const std::string& run, Trainer& trainer, const RunState& s
     throw;
   }
   point_latest_at(run, "checkpoints/" + name);
-  std::vector<fs::path> all = whole_checkpoints(folder);
-  std::erase_if(all, [&](const fs::path& path) { return path.filename() == name; });
-  for (std::size_t i = 0; i + static_cast<std::size_t>(keep) <= all.size(); ++i) fs::remove_all(all[i]);
+  std::map<std::int64_t, fs::path> others = whole_checkpoints(folder);
+  others.erase(state.step);
+  for (; others.size() >= static_cast<std::size_t>(keep); others.erase(others.begin())) {
+    fs::remove_all(others.begin()->second);
+  }
 }
 
 std::optional<RunState> load_checkpoint(const std::string& run, Trainer& trainer) {
