@@ -101,8 +101,10 @@ void check_memory(const RunConfig& config, const StepNeed& need, double availabl
     changed.train.accumulate = config.train.accumulate * config.train.batch;
     changed.train.batch = 1;
     offer("train.batch = 1 with train.accumulate in its place", changed);
-    changed.train.recompute = true;
-    offer("both", changed);
+    if (!config.train.recompute) {
+      changed.train.recompute = true;
+      offer("both", changed);
+    }
   }
   if (config.optim.ema > 0) {
     changed = config;
