@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <cstdlib>
 #include <fstream>
-#include <sstream>
+#include <string_view>
 
 #include "base/error.h"
 #include "train/trainer.h"
@@ -16,10 +16,13 @@ std::string gigabytes(double bytes) {
   return bytes < 1e9 ? fmt::format("{:.0f} MB", bytes / 1e6) : fmt::format("{:.1f} GB", bytes / 1e9);
 }
 
-double number_in(const char* path) {
+// The first number after `key` at the beginning of a line; 0 where there is none. "": the first number of the file.
+double number_in(const std::string& path, std::string_view key = "") {
   std::ifstream file(path);
-  double value = 0;
-  return file >> value ? value : 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(key)) return std::strtod(line.c_str() + key.size(), nullptr);
+  }
+  return 0;
 }
 
 }  // namespace
@@ -62,18 +65,25 @@ StepNeed step_need(const RunConfig& config) {
   return need;
 }
 
-double available_memory() {
-  double available = 0;
-  std::ifstream file("/proc/meminfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("MemAvailable:")) available = std::strtod(line.c_str() + 13, nullptr) * 1024;
-  }
-  // A container's limit, both generations; a limit that is not set reads as "max" or as an absurd number.
-  for (const auto& [limit, used] :
-       {std::pair("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"}}) {
-    const double most = number_in(limit);
-    if (most > 0 && most < 1e15) available = std::min(available, std::max(most - number_in(used), 0.0));
+double available_memory(const std::string& root) {
+  double available = number_in(root + "/proc/meminfo", "MemAvailable:") * 1024;
+  // A container's limit, both generations; a limit that is not set reads as "max" or as an absurd number. What the
+  // container uses includes its page cache, which fills up whatever is left but is given back when it is needed.
+  struct Group {
+    const char *limit, *used, *stat, *caches[2];
+  };
+  const Group groups[] = {{"/memory.max", "/memory.current", "/memory.stat", {"active_file ", "inactive_file "}},
+                          {"/memory/memory.limit_in_bytes",
+                           "/memory/memory.usage_in_bytes",
+                           "/memory/memory.stat",
+                           {"total_active_file ", "total_inactive_file "}}};
+  for (const Group& group : groups) {
+    const std::string folder = root + "/sys/fs/cgroup";
+    const double most = number_in(folder + group.limit);
+    if (most <= 0 || most >= 1e15) continue;
+    double free = most - number_in(folder + group.used);
+    for (const char* cache : group.caches) free += number_in(folder + group.stat, cache);
+    available = std::min(available > 0 ? available : most, std::max(free, 1.0));
   }
   return available;
 }

@@ -60,8 +60,9 @@ struct StepNeed {
 };
 StepNeed step_need(const RunConfig& config);
 
-// Bytes of memory that can still be had, the limit of the container included; 0 where the system does not say.
-double available_memory();
+// Bytes of memory that can still be had, the limit of the container included; 0 where the system does not say. `root`
+// stands for / in tests.
+double available_memory(const std::string& root = "");
 
 // Prints what the run needs and throws an Error where that cannot fit: with what would help and how much.
 void check_memory(const RunConfig& config, const StepNeed& need, double available);
