@@ -1,0 +1,115 @@
+// What the tests of training share: runs of seconds, a folder, a model that only looks. For tests only.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/random.h"
+#include "kernels/testing.h"
+#include "train/trainer.h"
+
+namespace reel::train::testing {
+
+using kernels::testing::expect_close;
+using kernels::testing::expect_same_bits;
+
+// A folder of its own for each test, gone afterwards.
+class Files : public ::testing::Test {
+ protected:
+  Files() {
+    std::string name = ::testing::TempDir() + "reel_train_XXXXXX";
+    folder_ = ::mkdtemp(name.data());
+  }
+  ~Files() override { std::filesystem::remove_all(folder_); }
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+
+ private:
+  std::string folder_;
+};
+
+// A run file of which a step takes a millisecond: clips of two frames are eight tokens, the model is one block (of
+// stdit3 and latte a pair) of width 16. `more` overrides: "train.steps=3".
+inline RunConfig small_run(const std::string& family, const std::vector<std::string>& more = {}) {
+  Toml toml = Toml::parse(R"(
+[model]
+layers = 1
+heads = 2
+head_dim = 8
+patch = [1, 4, 4]
+[video]
+frames = 2
+height = 8
+width = 8
+[data]
+validation = 3
+[train]
+steps = 6
+batch = 2
+warmup = 2
+ema = 0.9
+threads = 1
+samples = 1
+sample_steps = 2
+)",
+                          "small.toml");
+  toml.set("model.family=" + family);
+  if (family == "latte") toml.set("model.sigma=true");
+  for (const std::string& each : more) toml.set(each);
+  return parse_run(toml);
+}
+
+inline const std::vector<std::string> kFamilies = {"wan", "stdit3", "latte"};
+
+inline data::Format format_of(const RunConfig& c) {
+  return {c.model.channels, c.video.frames, c.video.height, c.video.width, c.text_tokens, c.text_width};
+}
+
+// The data of a run, as the run reads it.
+struct Clips {
+  explicit Clips(const RunConfig& c)
+      : source(data::make_source(c.data, format_of(c))),
+        loader(*source, {c.train.batch, static_cast<std::uint64_t>(c.train.seed), 0}) {}
+  data::Batch operator()() { return loader.next(); }
+
+  std::unique_ptr<data::Source> source;
+  data::Loader loader;
+};
+
+// Moves every trained weight a little, so that none is zero: a new model predicts 0 and has few gradients.
+inline void shake(model::Denoiser& model) {
+  std::uint64_t stream = 0;
+  for (tape::Parameter& p : model.parameters().all()) {
+    if (!p.trained) continue;
+    Buffer<float> noise(p.values().size());
+    Random(3, ++stream).fill_normal(noise);
+    for (std::size_t i = 0; i < noise.size(); ++i) p.value[i] += 0.1f * noise[i];
+  }
+}
+
+// A run after some steps, begun with weights that are not special.
+struct Trained {
+  Trained(const RunConfig& c, int steps, int count = 1) : threads(count), trainer(c, threads), clips(c) {
+    shake(trainer.model());
+    for (int i = 0; i < steps; ++i) step();
+  }
+  StepReport step() {
+    reports.push_back(trainer.step([&] { return clips(); }));
+    return reports.back();
+  }
+  std::span<float> values() { return trainer.model().parameters().trained_values(); }
+
+  Threads threads;
+  Trainer trainer;
+  Clips clips;
+  std::vector<StepReport> reports;
+};
+
+inline std::vector<float> copy_of(std::span<const float> values) { return {values.begin(), values.end()}; }
+inline std::vector<double> doubles(std::span<const float> values) { return {values.begin(), values.end()}; }
+
+}  // namespace reel::train::testing
