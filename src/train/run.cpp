@@ -37,7 +37,7 @@ class StopSignals {
     stop_signal = 0;
     struct sigaction action = {};
     action.sa_handler = [](int signal) { stop_signal = signal; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
     sigaction(SIGINT, &action, &old_int_);
     sigaction(SIGTERM, &action, &old_term_);
   }
@@ -102,6 +102,7 @@ class Run {
     const Timer wall;
     const double before = state_.wall_seconds;
     if (state_.step > 0) fmt::print("resumed at step {}\n", state_.step);
+    std::fflush(stdout);
     if (state_.step == 0 && t.validate_every > 0) validate();
     while (state_.step < t.steps && !signals.stop()) {
       one_step();
@@ -112,8 +113,9 @@ class Run {
         write_samples(folder_, trainer_, *source_);
       }
       state_.wall_seconds = before + wall.seconds();
-      if (due(t.checkpoint_every) || last || signals.stop()) save();
+      if (due(t.checkpoint_every) || last) save();
     }
+    if (signals.stop()) save();  // a signal may come at any point, before the first step too
     progress_.finish();
     const bool done = state_.step >= t.steps;
     fmt::print("{} at step {} of {}: {}/latest, {}/report.html\n", done ? "done" : "stopped", state_.step, t.steps,
