@@ -70,13 +70,10 @@ class Lock {
   int file_;
 };
 
-void prepare_folder(const std::string& folder, bool resume) {
+void make_folder(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw Error(fmt::format("{}: {}", folder, error.message()), "choose another --out");
-  if (!resume && !latest_checkpoint(folder).empty()) {
-    throw Error(fmt::format("{}: there is a run already", folder), "go on with --resume, or choose another --out");
-  }
 }
 
 class Run {
@@ -223,8 +220,12 @@ bool run(const RunConfig& config, const RunOptions& options) {
              100 * need.attention_flops / need.flops);
   check_memory(config, need, available_memory());
   std::fflush(stdout);
-  prepare_folder(options.folder, options.resume);
+  make_folder(options.folder);
   const Lock lock(options.folder);
+  if (!options.resume && !latest_checkpoint(options.folder).empty()) {
+    throw Error(fmt::format("{}: there is a run already", options.folder),
+                "go on with --resume, or choose another --out");
+  }
   Threads threads(config.train.threads > 0 ? static_cast<int>(config.train.threads) : default_threads());
   return Run(config, options, threads, need).train();
 }
