@@ -17,6 +17,8 @@ Tensor weighted_sum(Tape& tape, const Tensor& y, std::uint64_t stream = 1000) {
   return given_loss(tape, y, 0.0, tape.copy_in(y.shape(), random_values(y.shape(), stream)));
 }
 
+constexpr std::size_t kLine = 64;  // bytes that the smallest tensor takes: a cache line
+
 std::vector<float> gradient_of(const Parameter& p) { return {p.gradient, p.gradient + p.size()}; }
 
 // --- gradients that meet ------------------------------------------------------------------------------------------
@@ -67,6 +69,19 @@ TEST_F(Sums, RowsOfASharedGradientAreAddedToACopy) {
   EXPECT_EQ(copy_of(tape.gradient(x).span()), (std::vector<float>{2 + 14, 20, 200}));
 }
 
+TEST_F(Sums, ALinearLayerDoesNotAddToASharedGradientInPlace) {
+  Parameters parameters;
+  Parameter& w = parameters.add("w", {1, 1});
+  parameters.allocate(Parameters::With::kGradients);
+  w.value[0] = 5;
+  const Tensor y = tape.differentiable({3}, std::vector<float>{4, 5, 6});
+  const Tensor scaled = linear(tape, x.reshaped({3, 1}), w, nullptr).reshaped({3});
+  const Tensor sum = add(tape, x, y);  // backward: x and y share a gradient before the layer adds to that of x
+  tape.backward(loss_of(add(tape, scaled, sum)));
+  expect_gradient(x, 6);
+  expect_gradient(y, 1);
+}
+
 TEST_F(Sums, AResidualChain) {
   Tensor y = x;
   for (int i = 0; i < 5; ++i) y = add(tape, y, scale(tape, 2, y));  // times 3
@@ -94,9 +109,23 @@ TEST_F(Sums, TheFactorOfTheLossReachesEverything) {
 }
 
 TEST_F(Sums, AfterBackwardOnlyHandlesHoldMemory) {
+  const Tensor constant = tape.copy_in({3}, std::vector<float>{1, 1, 1});
   const std::size_t before = pool.live_bytes();
-  tape.backward(loss_of(add(tape, x, scale(tape, 2, x))));
-  EXPECT_EQ(pool.live_bytes(), before + 64);  // the gradient of x, a cache line
+  tape.backward(loss_of(add(tape, x, silu_gate(tape, x, constant))));
+  EXPECT_EQ(pool.live_bytes(), before + kLine);  // the gradient of x; constants get none
+}
+
+TEST_F(Sums, AValueThatBackwardDoesNotNeedGoesBeforeItsOperationIsWalkedBack) {
+  const std::size_t before = pool.live_bytes();
+  std::size_t during = 0;
+  const auto operation = [&] {
+    const Tensor y = tape.make({3});
+    tape.record(y, true, [&](Tape&, const Tensor&) { during = pool.live_bytes(); });
+    return y;
+  };
+  const Tensor loss = loss_of(operation());
+  tape.backward(loss);
+  EXPECT_EQ(during, before + 3 * kLine);  // dy, the loss and its gradient
 }
 
 // --- parameters ---------------------------------------------------------------------------------------------------
@@ -157,7 +186,7 @@ TEST(TapeParameters, GradientsThatNobodyTouchedAreZeroedOnDemand) {
   w.all.zero_untouched_gradients();
   EXPECT_EQ(gradient_of(w.a), a);
   EXPECT_EQ(gradient_of(w.unused), std::vector<float>(6, 0.0f));
-  two_layers(w.a, w.b, 1);  // it counts as a gradient now: more is added to it
+  two_layers(w.a, w.b, 1);  // what was touched still adds up
   expect_sum(gradient_of(w.a), a, a);
 }
 
@@ -293,7 +322,7 @@ TEST(Tape, WithoutGradientsNothingIsKept) {
     const Tensor loss = model.loss(tape, model.input(tape), model.modulation(tape), false);
     peak[blocks] = pool.peak_bytes();
     EXPECT_FALSE(loss.needs_gradient());
-    EXPECT_EQ(pool.live_bytes(), 64u);  // the loss
+    EXPECT_EQ(pool.live_bytes(), kLine);  // the loss
     tape.backward(loss);
     EXPECT_TRUE(finals.names.empty());
     for (const float g : model.parameters.gradients()) EXPECT_TRUE(std::isnan(g));
