@@ -89,12 +89,10 @@ EventFile::EventFile(const std::string& folder, std::int64_t resume_after_step) 
   std::string version = event(now, 0);
   put_bytes(version, 3, "brain.Event:2");  // Event.file_version
   write_record(version);
-  if (resume_after_step >= 0) {
-    std::string status, start = event(now, resume_after_step + 1);
-    put_integer(status, 1, 1);    // SessionLog.status = START
-    put_bytes(start, 7, status);  // Event.session_log
-    write_record(start);
-  }
+  std::string status, start = event(now, resume_after_step + 1);
+  put_integer(status, 1, 1);    // SessionLog.status = START
+  put_bytes(start, 7, status);  // Event.session_log
+  write_record(start);
 }
 
 void EventFile::scalar(std::string_view tag, std::int64_t step, double value, double wall_time) {

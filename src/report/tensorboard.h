@@ -15,9 +15,9 @@ namespace reel::report {
 
 class EventFile {
  public:
-  // A new file events.out.tfevents.<seconds>.<host>.<number> in `folder`, which has to exist. A run that goes on after
-  // step s passes s: the file then begins with a session start at s + 1, at which TensorBoard drops what older files
-  // of the folder say about later steps. -1: a new run.
+  // A new file events.out.tfevents.<seconds>.<host>.<number> in `folder`, which has to exist, for a run that goes on
+  // after `resume_after_step` (-1: a new run). It begins with a session start at the step that follows, at which
+  // TensorBoard drops what older files of the folder say about that step and later ones.
   explicit EventFile(const std::string& folder, std::int64_t resume_after_step = -1);
 
   // wall_time in seconds since 1970; NaN and infinities are allowed.

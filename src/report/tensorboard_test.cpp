@@ -101,14 +101,18 @@ TEST_F(EventFileTest, ScalarsCanBeDecoded) {
   file.scalar("loss/train", 300, 0.25, 1700000000.5);
   file.scalar("µ", 0, NAN, 1700000001);
   const std::vector<std::string> records = records_of(read_file(file.path()));
-  ASSERT_EQ(records.size(), 3u);
+  ASSERT_EQ(records.size(), 4u);
 
   const auto version = fields_of(records[0]);
   ASSERT_EQ(version.size(), 2u);
   EXPECT_EQ(version[1].number, 3u);
   EXPECT_EQ(version[1].bytes, "brain.Event:2");
 
-  const auto event = fields_of(records[1]);
+  const auto start = fields_of(records[1]);
+  EXPECT_EQ(start.size(), 2u);  // a time and a session start, no step: 0
+  EXPECT_EQ(start.back().number, 7u);
+
+  const auto event = fields_of(records[2]);
   ASSERT_EQ(event.size(), 3u);
   EXPECT_EQ(as<double>(event[0].bytes), 1700000000.5);
   EXPECT_EQ(event[1].number, 2u);
@@ -123,7 +127,7 @@ TEST_F(EventFileTest, ScalarsCanBeDecoded) {
   EXPECT_EQ(value[1].number, 2u);
   EXPECT_EQ(as<float>(value[1].bytes), 0.25f);
 
-  const auto second = fields_of(fields_of(fields_of(records[2]).back().bytes)[0].bytes);
+  const auto second = fields_of(fields_of(fields_of(records[3]).back().bytes)[0].bytes);
   EXPECT_EQ(second[0].bytes, "µ");
   EXPECT_TRUE(std::isnan(as<float>(second[1].bytes)));
 }
