@@ -7,7 +7,6 @@
 namespace reel::tape {
 namespace {
 
-using testing::Array;
 using testing::Arrays;
 using testing::check;
 using testing::Tensors;

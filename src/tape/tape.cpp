@@ -196,7 +196,7 @@ Tensor Tape::gradient(const Tensor& x) {
 Tensor Tape::recompute(const std::function<Tensor()>& f) {
   if (!options_.gradients || suspended_) return f();
   suspended_wanted_ = false;
-  const Tensor y = [&] {
+  Tensor y = [&] {
     const Raised suspended(suspended_);
     return f();
   }();
