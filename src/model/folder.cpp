@@ -136,6 +136,7 @@ std::unique_ptr<Denoiser> load_model(const std::string& folder, tape::Parameters
 }
 
 void load_weights(Denoiser& model, const std::string& path) {
+  Complaints complaints;
   std::vector<SafetensorsFile> files;
   std::map<std::string, const SafetensorsFile*> where;  // by name in the files, without the prefix
   std::map<std::string, std::string> full;
@@ -143,11 +144,10 @@ void load_weights(Denoiser& model, const std::string& path) {
   for (const SafetensorsFile& file : files) {
     for (const std::string& name : file.names()) {
       const std::string bare = name.starts_with(kPrefix) ? name.substr(std::string(kPrefix).size()) : name;
-      where[bare] = &file;
-      full[bare] = name;
+      if (!where.emplace(bare, &file).second) complaints.add(fmt::format("{} is there twice", bare));
+      full.emplace(bare, name);
     }
   }
-  Complaints complaints;
   for (Parameter& p : model.parameters().all()) {
     // Either set of names, whatever the configuration is called: repackaged files mix them.
     std::string name = file_name_of(model.config(), p.name);
