@@ -18,6 +18,7 @@ using Action = std::function<void()>;
 void add_doctor(CLI::App& parser, Action& action);
 void add_bench(CLI::App& parser, Action& action);
 void add_denoise(CLI::App& parser, Action& action);
+void add_inspect(CLI::App& parser, Action& action);
 void add_train(CLI::App& parser, Action& action);
 void add_sample(CLI::App& parser, Action& action);
 

@@ -89,6 +89,7 @@ int run(int argc, const char* const* argv) try {
   add_train(parser, action);
   add_sample(parser, action);
   add_denoise(parser, action);
+  add_inspect(parser, action);
   parser.add_subcommand("help", "explains a verb: reel help bench attention; reel help config: the keys of a run file");
   if (argc >= 2 && std::string_view(argv[1]) == "help") return help(parser, argc, argv);
   if (argc < 2) {
