@@ -13,6 +13,7 @@ Tensor Context::attend(int layer, const Tensor& q, const Tensor& k, const Tensor
                     lists->keys_tokens),
         "lists must be made for this model and this input");
   }
+  if (lists == nullptr && sparsity != nullptr) return sparsity->attend(tape, layer, q, k, v);
   return tape::attention(tape, q, k, v, lists);
 }
 

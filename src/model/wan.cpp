@@ -2,7 +2,49 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace reel::model {
+
+namespace {
+
+// Frames at which given and other frames meet, in any item of the batch: tiles of tokens do not reach over them.
+std::vector<std::int64_t> cuts_between(const std::vector<std::uint8_t>& given, std::int64_t frames) {
+  std::vector<std::int64_t> cuts;
+  for (std::int64_t t = 1; t < frames; ++t) {
+    for (std::size_t item = 0; item < given.size(); item += static_cast<std::size_t>(frames)) {
+      const std::size_t at = item + static_cast<std::size_t>(t);
+      if (given[at] != given[at - 1] && (cuts.empty() || cuts.back() != t)) cuts.push_back(t);
+    }
+  }
+  return cuts;
+}
+
+// `rows` of every item of x [batch, tokens, width].
+Tensor reorder(Tape& tape, const Tensor& x, const std::vector<std::int32_t>& rows) {
+  std::vector<std::int32_t> index;
+  for (std::int64_t b = 0; b < x.dim(0); ++b) {
+    for (const std::int32_t row : rows) index.push_back(static_cast<std::int32_t>(b * x.dim(1)) + row);
+  }
+  return tape::gather_rows(tape, x.reshaped({x.dim(0) * x.dim(1), x.dim(2)}), std::move(index)).reshaped(x.shape());
+}
+
+// The positions travel with the tokens.
+std::shared_ptr<tape::RopeAngles> reorder(const tape::RopeAngles& angles, const std::vector<std::int32_t>& rows) {
+  auto result = std::make_shared<tape::RopeAngles>();
+  const std::size_t pairs = angles.cos.size() / rows.size();
+  result->cos = Buffer<float>(angles.cos.size());
+  result->sin = Buffer<float>(angles.sin.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::copy_n(angles.cos.data() + static_cast<std::size_t>(rows[i]) * pairs, pairs, result->cos.data() + i * pairs);
+    std::copy_n(angles.sin.data() + static_cast<std::size_t>(rows[i]) * pairs, pairs, result->sin.data() + i * pairs);
+  }
+  result->period = angles.period;
+  result->pairing = angles.pairing;
+  return result;
+}
+
+}  // namespace
 
 Wan::Attention Wan::add_attention(const std::string& name) {
   const std::int64_t d = config_.width();
@@ -72,7 +114,10 @@ Tensor Wan::forward(Context& context, const Input& in) {
   const std::array<std::int64_t, 3> grid = {in.latents.dim(2) / c.patch[0], in.latents.dim(3) / c.patch[1],
                                             in.latents.dim(4) / c.patch[2]};
 
-  const auto angles = tape::rope_3d(grid[0], grid[1], grid[2], c.head_dim, c.rope_theta);
+  const auto order =
+      context.sparsity != nullptr ? context.sparsity->order(grid, cuts_between(in.given_frames, grid[0])) : nullptr;
+  auto angles = tape::rope_3d(grid[0], grid[1], grid[2], c.head_dim, c.rope_theta);
+  if (order != nullptr) angles = reorder(*angles, order->raster);
   angles->heads = c.heads - c.heads_without_rope;
   const std::shared_ptr<const tape::RopeAngles> rope = angles;
 
@@ -95,7 +140,9 @@ Tensor Wan::forward(Context& context, const Input& in) {
   }
   const Tensor text = text_(tape, text_in, Activation::kGeluTanh);
 
-  Tensor x = patch_embedding_(tape, tape::patchify(tape, in.latents, c.patch_size()));
+  Tensor patches = tape::patchify(tape, in.latents, c.patch_size());
+  if (order != nullptr) patches = reorder(tape, patches, order->raster);
+  Tensor x = patch_embedding_(tape, patches);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const int layer = static_cast<int>(i);
     x = run_block(context, layer, [this, &context, layer, x, modulation, text, rope, eps] {
@@ -115,6 +162,7 @@ Tensor Wan::forward(Context& context, const Input& in) {
   const Tensor twice = tape::repeat_rows(tape, time, 2).reshaped({items, 2, d});
   const Tensor m = tape::add_table(tape, twice, *table_);
   x = out_(tape, tape::norm_modulate(tape, x, m, 0, 1, eps));
+  if (order != nullptr) x = reorder(tape, x, order->place);
   return tape::unpatchify(tape, x, grid, c.patch_size());
 }
 

@@ -1,0 +1,56 @@
+// What the true scores say about a head, on a few query groups: how many keys carry the wanted mass, and how well the
+// predictor finds them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "attention/attention.h"
+#include "base/threads.h"
+
+namespace reel::sparsity {
+
+// Shares are of all keys; everything is a mean over the groups looked at.
+struct HeadProfile {
+  double query_sparsity = 0;  // keys that a single query does not need for the mass (the paper's definition)
+  double overlap = 0;         // critical keys of a query that are critical for the group's first query, too
+  double needed = 0;          // keys of the best list of the group that carries the mass
+  // For the predictor, with each of the given numbers of scored queries:
+  struct Predicted {
+    std::int64_t samples = 0;
+    double needed = 0;   // keys in the predictor's order until the mass is reached
+    double covered = 0;  // mass of its list of the size asked for
+    double recall = 0;   // share of the best list of that size that it finds
+  };
+  double covered = 0;  // mass of the best list of the size asked for
+  std::vector<Predicted> predicted;
+};
+
+// The smallest number of weights (of positive numbers) whose sum reaches `share` of all, largest first; to within the
+// width of a bucket (1/128 of a value). `order` decides which come first where given, else the weights themselves.
+double keys_for_mass(std::span<const float> weights, std::span<const float> order, double share);
+// The share of the sum of `weights` that the `count` first in `order` carry.
+double mass_of_keys(std::span<const float> weights, std::span<const float> order, double count);
+
+struct ProfileInput {
+  std::int64_t keys = 0, head_dim = 0, rank = 0;
+  // One head: a row a token, in tile order, with strides in floats.
+  const float* q = nullptr;
+  const float* k = nullptr;
+  std::int64_t q_stride = 0, k_stride = 0;
+  float scale = 1;
+  // The predictor's queries and keys, contiguous rows of `rank`; null: none yet.
+  const float* low_q = nullptr;
+  const float* low_k = nullptr;
+  std::vector<std::int32_t> group_starts;
+  std::vector<std::int64_t> groups;                      // the groups to look at
+  std::vector<std::vector<std::int32_t>> sample_tokens;  // [choice][group * samples]: tokens to score
+  std::vector<std::int64_t> samples;                     // [choice]
+  double mass = 0.9;
+  double size = 0.1;  // of the lists whose coverage is asked for, as a share
+};
+
+HeadProfile profile_head(const ProfileInput& in, Threads& threads);
+
+}  // namespace reel::sparsity
