@@ -73,7 +73,7 @@ std::shared_ptr<RopeAngles> rope_1d(std::int64_t positions, std::int64_t head_di
 std::shared_ptr<RopeAngles> rope_3d(std::int64_t frames, std::int64_t rows, std::int64_t columns, std::int64_t head_dim,
                                     double theta);
 // x [..., tokens, heads, head_dim]
-Tensor rope(Tape& tape, const Tensor& x, std::shared_ptr<const RopeAngles> angles);
+Tensor rope(Tape& tape, const Tensor& x, const std::shared_ptr<const RopeAngles>& angles);
 
 // --- attention.cpp
 // q [batch, queries, heads, head_dim], k and v [batch, keys, heads, head_dim] -> [batch, queries, heads, head_dim].
@@ -86,7 +86,7 @@ Tensor attention_packed(Tape& tape, const Tensor& q, const Tensor& k, const Tens
 
 // --- permute.cpp
 // Axis i of the result is axis order[i] of x.
-Tensor permute(Tape& tape, const Tensor& x, std::vector<int> order);
+Tensor permute(Tape& tape, const Tensor& x, const std::vector<int>& order);
 // The part [first, first + count) of an axis; backward fills the rest with zeros.
 Tensor slice(Tape& tape, const Tensor& x, int axis, std::int64_t first, std::int64_t count);
 // Zeros added at the end of an axis.
@@ -99,8 +99,9 @@ Tensor unpatchify(Tape& tape, const Tensor& x, const std::array<std::int64_t, 3>
                   const std::array<std::int64_t, 3>& patch);
 
 // --- loss.cpp
+// The target gets no gradient.
 Tensor mean_squared_error(Tape& tape, const Tensor& x, const Tensor& target);
-// A loss computed elsewhere: its value, and its gradient with respect to x (taken over).
+// A loss computed elsewhere: its value, and its gradient with respect to x.
 Tensor given_loss(Tape& tape, const Tensor& x, double value, const Tensor& gradient);
 
 }  // namespace reel::tape

@@ -93,7 +93,7 @@ Tensor strided_copy(Tape& tape, const Tensor& x, Shape shape, Copy c, const char
 
 }  // namespace
 
-Tensor permute(Tape& tape, const Tensor& x, std::vector<int> order) {
+Tensor permute(Tape& tape, const Tensor& x, const std::vector<int>& order) {
   REEL_CHECK(order.size() == x.shape().size());
   const Shape strides = contiguous_strides(x.shape());
   Shape shape, from;

@@ -58,7 +58,7 @@ std::shared_ptr<RopeAngles> rope_3d(std::int64_t frames, std::int64_t rows, std:
   return angles;
 }
 
-Tensor rope(Tape& tape, const Tensor& x, std::shared_ptr<const RopeAngles> angles) {
+Tensor rope(Tape& tape, const Tensor& x, const std::shared_ptr<const RopeAngles>& angles) {
   const std::int64_t heads = x.dim(-2), head_dim = x.dim(-1), tokens = x.size() / (heads * head_dim);
   const std::int64_t turned = angles->heads < 0 ? heads : std::min(angles->heads, heads);
   REEL_CHECK(static_cast<std::int64_t>(angles->cos.size()) == angles->period * head_dim / 2);
