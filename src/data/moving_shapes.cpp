@@ -7,20 +7,19 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "data/shapes.h"
 
 namespace reel::data {
 
 namespace {
 
-constexpr std::int64_t kTrainingClips = std::int64_t{1} << 40;  // held-out clips are numbered from here on
-constexpr std::uint64_t kPurpose = 0x736861706573;              // sets these random numbers apart from those of others
+constexpr std::uint64_t kPurpose = 0x736861706573;  // sets these random numbers apart from those of others
 
 struct Color {
   const char* name;
   std::array<float, 3> rgb;  // 0 to 1
 };
 
-constexpr std::array<const char*, 5> kShapes = {"square", "disc", "triangle", "cross", "ring"};
 constexpr std::array<const char*, 6> kMotions = {"right", "left", "down", "up", "diagonal", "around"};
 constexpr std::array<Color, 6> kColors = {{{"red", {0.94f, 0.20f, 0.22f}},
                                            {"orange", {1.00f, 0.58f, 0.12f}},
@@ -30,28 +29,6 @@ constexpr std::array<Color, 6> kColors = {{{"red", {0.94f, 0.20f, 0.22f}},
                                            {"purple", {0.74f, 0.36f, 0.95f}}}};
 constexpr std::array<std::array<float, 3>, 4> kBackgrounds = {
     {{0.09f, 0.10f, 0.14f}, {0.06f, 0.15f, 0.18f}, {0.15f, 0.08f, 0.18f}, {0.16f, 0.11f, 0.08f}}};
-
-// Signed distance in pixels from the edge of a shape of this radius around the origin, negative inside; y points down.
-// Exact near the edges, which is all that anti-aliasing looks at.
-float distance(std::size_t shape, float x, float y, float radius) {
-  const float ax = std::abs(x), ay = std::abs(y);
-  switch (shape) {
-    case 0:
-      return std::max(ax, ay) - 0.86f * radius;
-    case 1:
-      return std::hypot(x, y) - radius;
-    case 2: {  // equilateral, its tip up, moved down a little so that it looks centred and stays within the radius
-      const float inner = 0.55f * radius, lowered = y - 0.1f * radius;
-      return std::max(lowered - inner, 0.866f * ax - 0.5f * lowered - inner);
-    }
-    case 3: {
-      const float arm = 0.36f * radius;
-      return std::min(std::max(ax - radius, ay - arm), std::max(ax - arm, ay - radius));
-    }
-    default:
-      return std::abs(std::hypot(x, y) - 0.74f * radius) - 0.26f * radius;
-  }
-}
 
 struct Scene {
   std::size_t shape, motion, color, background;
@@ -92,9 +69,6 @@ std::array<float, 2> centre(const Scene& scene, float time, float width, float h
   }
 }
 
-// The distance along an axis whose ends are joined.
-float wrapped(float offset, float length) { return offset - length * std::round(offset / length); }
-
 }  // namespace
 
 MovingShapes::MovingShapes(const DataConfig& config, const Format& wanted)
@@ -109,7 +83,7 @@ MovingShapes::MovingShapes(const DataConfig& config, const Format& wanted)
   }
 }
 
-std::int64_t MovingShapes::size(Split split) const { return split == Split::kTraining ? kTrainingClips : validation_; }
+std::int64_t MovingShapes::size(Split split) const { return split == Split::kTraining ? kEndless : validation_; }
 
 std::vector<std::string> MovingShapes::labels() const {
   std::vector<std::string> names;
@@ -120,8 +94,7 @@ std::vector<std::string> MovingShapes::labels() const {
 }
 
 void MovingShapes::read_clip(Split split, std::int64_t index, Clip& out) {
-  const std::int64_t clip = split == Split::kTraining ? index % size(split) : kTrainingClips + index % size(split);
-  const Scene scene = draw_scene(seed_, clip);
+  const Scene scene = draw_scene(seed_, drawn_clip(split, index, validation_));
   out.label = static_cast<int>(scene.shape * kMotions.size() + scene.motion);
   embed(fmt::format("{} {} {}", kColors[scene.color].name, kShapes[scene.shape], kMotions[scene.motion]), out);
 
@@ -140,7 +113,7 @@ void MovingShapes::read_clip(Split split, std::int64_t index, Clip& out) {
       float* row = out.values.data() + (frame * height + y) * width;
       for (std::int64_t x = 0; x < width; ++x) {
         const float dx = wrapped(static_cast<float>(x) + 0.5f - x0, wide);
-        const float covered = std::clamp(0.5f - distance(scene.shape, dx, dy, radius), 0.0f, 1.0f);
+        const float covered = std::clamp(0.5f - shape_distance(scene.shape, dx, dy, radius), 0.0f, 1.0f);
         for (std::size_t c = 0; c < 3; ++c) {
           const float value = covered * color[c] + (1 - covered) * light * background[c];
           row[static_cast<std::int64_t>(c) * channel + x] = 2 * value - 1;

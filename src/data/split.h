@@ -9,6 +9,14 @@ namespace reel::data {
 
 enum class Split { kTraining, kValidation };
 
+// Training clips of a source that draws them.
+constexpr std::int64_t kEndless = std::int64_t{1} << 40;
+
+// The number that such a source draws clip `index` from: held-out clips are numbered from kEndless on.
+constexpr std::int64_t drawn_clip(Split split, std::int64_t index, std::int64_t validation) {
+  return split == Split::kTraining ? index % kEndless : kEndless + index % validation;
+}
+
 struct Held {
   std::vector<std::int64_t> training, validation;  // places in `names`, ascending
 
