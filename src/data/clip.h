@@ -1,8 +1,8 @@
 // A clip: what a model learns from, and the format that all clips of a run share.
 //
 // Layouts: values [channels][frames][height][width], text [text_tokens][text_width], both f32 and contiguous. Values
-// are pixels in [-1, 1] (black to white) or latents of somebody's encoder. Text that is shorter than text_tokens ends
-// in zero rows.
+// are pixels in [-1, 1] (black to white; textures of storyboard go beyond) or latents of somebody's encoder. Text that
+// is shorter than text_tokens ends in zero rows.
 #pragma once
 
 #include <cstddef>

@@ -9,19 +9,27 @@
 #include "data/folder.h"
 #include "data/latents.h"
 #include "data/moving_shapes.h"
+#include "data/storyboard.h"
 #include "data/words.h"
 
 namespace reel::data {
 
 void visit(Settings& s, DataConfig& c) {
   s.section("data", "the clips");
-  s.choice("data.source", c.source, {"moving-shapes", "folder", "latents"},
-           "drawn here, video files, or cached latents");
+  s.choice("data.source", c.source, {"moving-shapes", "storyboard", "folder", "latents"},
+           "drawn here (the first two), video files, or cached latents");
   s.string("data.path", c.path, "folder: a folder of videos or a CSV file (path,text,label); latents: a folder");
   s.number("data.fps", c.fps, 0, 1000, "folder: frames a second; 0: those of the file");
   s.integer("data.stride", c.stride, 1, 1000, "folder: takes every n-th of these frames");
   s.integer("data.validation", c.validation, 0, 1 << 20, "clips held out of training");
   s.integer("data.seed", c.seed, 0, Settings::kMany, "of what is drawn, where videos are cut, and the order");
+  s.integer("data.cell", c.picture.cell, 1, 1024, "storyboard: pixels by which things move; the model's patch");
+  s.number("data.texture", c.picture.texture, 0, 1,
+           "storyboard: random share of the variance; 0: drawn, 1: pure noise");
+  s.number("data.coarse", c.picture.coarse, 0, 1,
+           "storyboard: share of the random variance that 4 x 4 cells have in common");
+  s.choice("data.motion", c.motion, {"static", "camera"},
+           "storyboard: a still shot, or a moving one with things passing in front");
 }
 
 void warn_on_stderr(const std::string& message) { std::fprintf(stderr, "reel: %s\n", message.c_str()); }
@@ -72,6 +80,7 @@ std::unique_ptr<Source> make_source(const DataConfig& config, const Format& want
     if (size < 1) throw Error("clips need at least one channel, frame, row and column", "check the sizes of the model");
   }
   if (config.source == "moving-shapes") return std::make_unique<MovingShapes>(config, wanted);
+  if (config.source == "storyboard") return std::make_unique<Storyboard>(config, wanted);
   if (config.path.empty()) {
     throw Error(fmt::format("data.source = \"{}\" needs data.path", config.source), "name a folder (or a CSV file)");
   }

@@ -1,6 +1,7 @@
 // Where clips come from.
 //
 //   moving-shapes   drawn in this process, endless (moving_shapes.h)
+//   storyboard      pictures, and one of them again at another place; drawn here, endless (storyboard.h)
 //   folder          video files under a folder, or listed in a CSV file (folder.h)
 //   latents         latents and text embeddings that somebody's encoders made (latents.h)
 //
@@ -20,6 +21,7 @@
 #include "base/settings.h"
 #include "data/clip.h"
 #include "data/split.h"
+#include "data/storyboard_picture.h"
 
 namespace reel::data {
 
@@ -30,6 +32,9 @@ struct DataConfig {
   std::int64_t stride = 1;
   std::int64_t validation = 16;
   std::int64_t seed = 0;
+
+  PictureStyle picture;  // this and the next: storyboard
+  std::string motion = "camera";
 };
 
 void visit(Settings& settings, DataConfig& config);
@@ -43,7 +48,7 @@ class Source {
   virtual ~Source() = default;
 
   const Format& format() const { return format_; }
-  // Clips of this part. Endless sources have 2^40.
+  // Clips of this part. Sources that draw them have kEndless.
   virtual std::int64_t size(Split split) const = 0;
 
   // Clip index % size(split). index / size(split) counts epochs: a video file is cut at another place in each.

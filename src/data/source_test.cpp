@@ -26,6 +26,10 @@ TEST(DataConfig, IsReadAndRefusesWhatMakesNoSense) {
   EXPECT_NE(message("[data]\nstride = 0\n").find("run.toml:2: data.stride"), std::string::npos);
   EXPECT_NE(message("[data]\nsource = 'latents'\n").find("data.source = \"latents\" needs data.path"),
             std::string::npos);
+  const std::string storyboard = "[data]\nsource = 'storyboard'\n";
+  EXPECT_NE(message((storyboard + "motion = 'still'\n").c_str()).find("run.toml:3: data.motion"), std::string::npos);
+  EXPECT_NE(message((storyboard + "texture = 1.5\n").c_str()).find("run.toml:3: data.texture"), std::string::npos);
+  EXPECT_NE(message((storyboard + "cell = 0\n").c_str()).find("run.toml:3: data.cell"), std::string::npos);
 }
 
 TEST(HoldOut, TakesTheNumberThatIsAskedForByNameAlone) {
