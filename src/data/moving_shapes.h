@@ -1,9 +1,9 @@
 // Clips drawn in this process: one bright shape moves over a dark background. Small models learn them in minutes.
 //
 // A clip is drawn from (seed, index) alone: shape, motion, colour, background and start. Its label is shape and motion
-// ("square right"), its caption the colour in front of it ("red square right"). The shape is about half as wide as the
-// frame. It goes straight (what leaves on one side comes in on the other), to and fro, or around; a clip is exactly one
-// turn, so it plays as an endless loop. Edges are anti-aliased.
+// ("square right"), its caption the colour in front of it ("red square right"), left out in every third clip. The shape
+// is about half as wide as the frame. It goes straight (what leaves on one side comes in on the other), to and fro, or
+// around; a clip is exactly one turn, so it plays as an endless loop. Edges are anti-aliased.
 #pragma once
 
 #include <string>
