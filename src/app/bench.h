@@ -29,6 +29,7 @@ struct BenchOptions {
 void bench_gemm(const BenchOptions& options);
 void bench_attention(const BenchOptions& options);
 void bench_select(const BenchOptions& options);
+void bench_sparse(const BenchOptions& options);
 void bench_train(const BenchOptions& options);
 
 }  // namespace reel::app

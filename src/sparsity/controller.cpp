@@ -6,10 +6,10 @@
 #include <cmath>
 #include <deque>
 
-#include "attention/select.h"
 #include "base/error.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
+#include "sparsity/choose.h"
 #include "sparsity/lists.h"
 
 namespace reel::sparsity {
@@ -27,20 +27,6 @@ constexpr double kGood = 0.92, kStillGood = 0.87;
 constexpr double kStillPays = 1.15;
 
 std::size_t sized(std::int64_t n) { return static_cast<std::size_t>(n); }
-
-// out [count][rank] (row stride out_stride) = rows [count][dim] times the projection.
-void project(const float* rows, std::int64_t stride, std::int64_t count, const std::vector<float>& projection,
-             const LowRank& low, float* out, std::int64_t out_stride, Threads& threads) {
-  kernels::gemm({.form = kernels::Form::kDyW,
-                 .rows = sized(count),
-                 .columns = sized(low.rank),
-                 .depth = sized(low.dim),
-                 .a = {rows, sized(stride)},
-                 .b = {projection.data(), sized(low.rank)},
-                 .c = out,
-                 .c_stride = sized(out_stride)},
-                threads);
-}
 
 Moments moments_of(const float* rows, std::int64_t stride, std::int64_t count, std::int64_t dim, Threads& threads) {
   Buffer<float> product(sized(dim * dim)), sum(sized(dim));
@@ -172,64 +158,49 @@ std::shared_ptr<const KeyLists> Controller::choose(int layer, const Tensor& q, c
 }
 
 KeyLists Controller::dynamic_lists(int layer, const Tensor& q, const Tensor& k, Threads& threads) {
-  const std::int64_t batch = q.dim(0), tokens = q.dim(1), dim = shape_.head_dim, width = shape_.heads * dim;
-  const std::int64_t groups = order_->groups();
-  // Heads that score the same number of queries are selected together.
-  std::map<std::int64_t, std::vector<std::int64_t>> by_samples;
+  const std::int64_t batch = q.dim(0), tokens = q.dim(1);
+  // Heads that score the same number of queries are chosen for together.
+  std::map<std::int64_t, std::vector<ChosenHead>> by_samples;
   for (std::int64_t h = 0; h < shape_.heads; ++h) {
-    if (head(layer, h).sparse != 0) by_samples[static_cast<std::int64_t>(head(layer, h).samples)].push_back(h);
+    if (head(layer, h).sparse == 0) continue;
+    const double keep = std::ceil(share_for(layer, h) * static_cast<double>(tokens));
+    by_samples[static_cast<std::int64_t>(head(layer, h).samples)].push_back(
+        {h, &layers_[sized(layer)].low[sized(h)], static_cast<std::int64_t>(keep)});
   }
-  std::map<std::int64_t, std::pair<const KeyLists*, std::int64_t>> found;  // head -> where it was selected
-  std::deque<KeyLists> selected;
+  std::deque<KeyLists> chosen;
+  std::map<std::int64_t, std::pair<const KeyLists*, std::int64_t>> where;  // head -> its place
   for (const auto& [samples, members] : by_samples) {
-    const std::int64_t n = static_cast<std::int64_t>(members.size());
-    std::int64_t rank = 0;
-    for (const std::int64_t h : members) rank = std::max(rank, layers_[sized(layer)].low[sized(h)].rank);
-    Buffer<float> low_q = Buffer<float>::zeros(sized(batch * groups * samples * n * rank));
-    Buffer<float> low_k = Buffer<float>::zeros(sized(batch * tokens * n * rank));
-    Buffer<float> rows(sized(groups * samples * dim));
-    const std::vector<std::int32_t>& sampled = samples_of(samples);
-    attention::SelectInput in;
-    for (std::int64_t b = 0; b < batch; ++b) {
-      for (std::int64_t i = 0; i < n; ++i) {
-        const std::int64_t h = members[sized(i)];
-        const LowRank& low = layers_[sized(layer)].low[sized(h)];
-        const float* head_q = q.data() + b * tokens * width + h * dim;
-        for (std::size_t s = 0; s < sampled.size(); ++s)
-          std::copy_n(head_q + sampled[s] * width, dim, rows.data() + s * sized(dim));
-        project(rows.data(), dim, groups * samples, low.q, low, low_q.data() + (b * groups * samples * n + i) * rank,
-                n * rank, threads);
-        project(k.data() + b * tokens * width + h * dim, width, tokens, low.k, low,
-                low_k.data() + (b * tokens * n + i) * rank, n * rank, threads);
-        in.keep.push_back(std::clamp<std::int64_t>(
-            static_cast<std::int64_t>(std::ceil(share_for(layer, h) * static_cast<double>(tokens))), 1, tokens - 1));
-      }
-    }
-    if (kernels::any_not_finite(low_q, threads) || kernels::any_not_finite(low_k, threads)) {
+    chosen.push_back(choose_keys({.order = order_.get(),
+                                  .batch = batch,
+                                  .heads = shape_.heads,
+                                  .head_dim = shape_.head_dim,
+                                  .q = q.data(),
+                                  .k = k.data(),
+                                  .samples = samples,
+                                  .sampled = samples_of(samples),
+                                  .members = members},
+                                 threads));
+    if (chosen.back().heads == 0) {
       if (fallbacks_++ == 0) {
         fmt::print(stderr, "reel: step {}, layer {}: predicted scores are not finite; dense for this step\n", step_,
                    layer);
       }
       return {};
     }
-    in.batch = batch, in.heads = n, in.keys = tokens, in.rank = rank, in.samples = samples;
-    in.group_starts = order_->group_starts;
-    in.q = attention::token_major<const float>(low_q.data(), groups * samples, n, rank);
-    in.k = attention::token_major<const float>(low_k.data(), tokens, n, rank);
-    in.scale = 1.0f / std::sqrt(static_cast<float>(dim));
-    selected.push_back(with_own_tile(attention::select(in, threads)));
-    for (std::int64_t i = 0; i < n; ++i) found[members[sized(i)]] = {&selected.back(), i};
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      where[members[i].head] = {&chosen.back(), static_cast<std::int64_t>(i)};
+    }
   }
-  if (selected.size() == 1 && selected.front().heads == shape_.heads) return std::move(selected.front());
+  if (chosen.size() == 1 && chosen.front().heads == shape_.heads) return std::move(chosen.front());
   attention::KeyListsBuilder builder(batch, shape_.heads, tokens, order_->group_starts);
   for (std::int64_t b = 0; b < batch; ++b) {
     for (std::int64_t h = 0; h < shape_.heads; ++h) {
-      const auto at = found.find(h);
-      if (at == found.end()) {
+      const auto at = where.find(h);
+      if (at == where.end()) {
         builder.add_dense_head();
-      } else {
-        for (std::int64_t g = 0; g < groups; ++g) builder.add(at->second.first->list(b, at->second.second, g));
+        continue;
       }
+      for (std::int64_t g = 0; g < order_->groups(); ++g) builder.add(at->second.first->list(b, at->second.second, g));
     }
   }
   return builder.finish();

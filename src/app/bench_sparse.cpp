@@ -1,0 +1,164 @@
+// reel bench sparse: attention with everything that sparsity costs (projection, selection, own tile), against dense.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "app/bench.h"
+#include "attention/attention.h"
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "base/timer.h"
+#include "sparsity/choose.h"
+
+namespace reel::app {
+
+namespace {
+
+// Random queries, keys and values: what is timed does not depend on which keys are chosen.
+struct Problem {
+  attention::Shape shape;
+  Buffer<float> q, k, v, out, lse, dout, dq, dk, dv;
+  sparsity::TokenOrder order;
+
+  Problem(std::int64_t heads, std::int64_t tokens, std::int64_t head_dim)
+      : shape{1, heads, tokens, tokens, head_dim}, lse(static_cast<std::size_t>(heads * tokens)) {
+    for (Buffer<float>* each : {&q, &k, &v, &out, &dout, &dq, &dk, &dv}) {
+      *each = Buffer<float>(static_cast<std::size_t>(heads * tokens * head_dim));
+    }
+    std::uint64_t seed = 1;
+    for (Buffer<float>* each : {&q, &k, &v, &dout}) Random(seed++).fill_normal(*each);
+    // Tokens as a clip of 16 x 16 places where that fits, so that groups are 4 x 4 x 4 tiles.
+    order = tokens % 1024 == 0 ? sparsity::tile_order({tokens / 256, 16, 16}, {4, 4, 4})
+                               : sparsity::tile_order({tokens, 1, 1}, {64, 1, 1});
+  }
+  template <class T>
+  attention::View<T> view(T* data) const {
+    return attention::token_major(data, shape.queries, shape.heads, shape.head_dim);
+  }
+  attention::Input input() const {
+    return {shape, view(q.data()), view(k.data()), view(v.data()),
+            1.0f / std::sqrt(static_cast<float>(shape.head_dim))};
+  }
+  attention::Partial result() { return {view(out.data()), lse.data()}; }
+  attention::Gradients gradients() {
+    return {view<const float>(dout.data()),
+            view<const float>(out.data()),
+            lse.data(),
+            view(dq.data()),
+            view(dk.data()),
+            view(dv.data())};
+  }
+  double dense_flops() const {
+    return 4.0 * static_cast<double>(shape.heads * shape.head_dim) * static_cast<double>(shape.queries) *
+           static_cast<double>(shape.keys);
+  }
+};
+
+sparsity::LowRank random_projection(std::int64_t dim, std::int64_t rank) {
+  sparsity::LowRank low;
+  low.dim = dim;
+  low.rank = rank;
+  low.q.resize(static_cast<std::size_t>(dim * rank));
+  low.k.resize(low.q.size());
+  Random(11).fill_normal(low.q);
+  Random(12).fill_normal(low.k);
+  for (float& value : low.q) value /= static_cast<float>(dim);
+  return low;
+}
+
+struct Times {
+  double choose = 0, forward = 0, backward = 0;
+  double all() const { return choose + forward + backward; }
+};
+
+// Whole attention at this size takes seconds to minutes: the best of few.
+template <class Work>
+double seconds_of(const Work& work) {
+  return best_seconds(work, 2, 0.5);
+}
+
+Times dense(Problem& p, Threads& threads) {
+  Times t;
+  t.forward = seconds_of([&] { attention::forward_dense(p.input(), p.result(), threads); });
+  t.backward = seconds_of([&] { attention::backward_dense(p.input(), p.gradients(), threads); });
+  return t;
+}
+
+Times sparse(Problem& p, double share, std::int64_t rank, std::int64_t samples, Threads& threads, double* kept) {
+  const sparsity::LowRank low = random_projection(p.shape.head_dim, rank);
+  const auto sampled = sparsity::sample_queries(p.order, samples);
+  // The own tile is part of the budget.
+  const double tile = 1.0 / static_cast<double>(p.order.groups());
+  const auto keep = static_cast<std::int64_t>(std::max(0.0, share - tile) * static_cast<double>(p.shape.keys));
+  sparsity::ChooseInput in{.order = &p.order,
+                           .batch = 1,
+                           .heads = p.shape.heads,
+                           .head_dim = p.shape.head_dim,
+                           .q = p.q.data(),
+                           .k = p.k.data(),
+                           .samples = samples,
+                           .sampled = sampled};
+  for (std::int64_t h = 0; h < p.shape.heads; ++h) in.members.push_back({h, &low, keep});
+  attention::KeyLists lists;
+  Times t;
+  t.choose = seconds_of([&] { lists = sparsity::choose_keys(in, threads); });
+  *kept = lists.density();
+  t.forward = seconds_of([&] { attention::forward(p.input(), lists, p.result(), threads); });
+  t.backward = seconds_of([&] { attention::backward(p.input(), lists, p.gradients(), threads); });
+  return t;
+}
+
+}  // namespace
+
+void bench_sparse(const BenchOptions& options) {
+  const std::int64_t tokens = options.tokens > 0 ? options.tokens : 32768,
+                     heads = options.heads > 0 ? options.heads : 12;
+  const std::int64_t head_dim = options.head_dim > 0 ? options.head_dim : 64;
+  if (head_dim % 8 != 0 || head_dim > 256)
+    throw Error(fmt::format("--head-dim is {}", head_dim), "use a multiple of 8 up to 256");
+  if (options.sparsity >= 1) throw Error("--sparsity must be below 1", "0.9 keeps a tenth of the keys");
+  Threads threads(options.threads);
+  Bench bench(fmt::format("sparse attention {}x{}x{}, choice of keys included, f32", heads, tokens, head_dim), threads);
+  Problem p(heads, tokens, head_dim);
+  const Times whole = dense(p, threads);
+  bench.add({.name = "dense forward", .seconds = whole.forward, .flops = p.dense_flops()});
+  bench.add({.name = "dense backward", .seconds = whole.backward, .flops = 2.5 * p.dense_flops()});
+  const bool table = options.sparsity < 0;
+  const std::vector<double> shares =
+      table ? std::vector<double>{0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.02} : std::vector<double>{1 - options.sparsity};
+  double break_even = 0, last_share = 1, last_time = 0;
+  for (const double share : shares) {
+    const std::vector<std::pair<std::int64_t, std::int64_t>> kinds =
+        table ? std::vector<std::pair<std::int64_t, std::int64_t>>{{16, 16}}
+              : std::vector<std::pair<std::int64_t, std::int64_t>>{{16, 16}, {32, 64}};
+    for (const auto& [rank, samples] : kinds) {
+      double kept = 0;
+      const Times t = sparse(p, share, rank, samples, threads, &kept);
+      const std::string size = table ? fmt::format(" {:.0f} % of keys", 100 * share) : "";
+      bench.add({.name = fmt::format("sparse forward+backward rank {} queries {}{}", rank, samples, size),
+                 .seconds = t.all(),
+                 .flops = 3.5 * p.dense_flops() * kept,
+                 .speedup = whole.all() / t.all(),
+                 .against = "dense",
+                 .more = {{"kept_share", kept},
+                          {"choose_seconds", t.choose},
+                          {"choose_share_of_dense_forward", t.choose / whole.forward},
+                          {"forward_seconds", t.forward},
+                          {"backward_seconds", t.backward}}});
+      fmt::print("    choice {:.1f} % of a dense forward, forward {:.1f} x, backward {:.1f} x\n",
+                 100 * t.choose / whole.forward, whole.forward / (t.choose + t.forward), whole.backward / t.backward);
+      if (table && break_even == 0 && t.all() < whole.all()) {
+        // On the line between the last two points.
+        const double before = last_time > 0 ? last_time - whole.all() : 0, after = whole.all() - t.all();
+        break_even = last_time > 0 ? share + (last_share - share) * after / (before + after) : share;
+      }
+      last_share = share;
+      last_time = t.all();
+    }
+  }
+  if (table) fmt::print("\nbreak-even: sparse pays below {:.0f} % of the keys\n", 100 * break_even);
+  bench.finish(options.json);
+}
+
+}  // namespace reel::app
