@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/safetensors.h"
+#include "model/folder.h"
 
 namespace reel::train {
 
@@ -59,6 +60,10 @@ void complete(RunConfig& c) {
       c.text_tokens = c.model.text_tokens > 0 ? c.model.text_tokens : shapes.text[0];
       c.text_width = shapes.text[1];
     }
+  }
+  // What is trained further keeps the names of its tensors, so that it loads where it came from.
+  if (const std::string& start = c.train.start_from; !start.empty() && fs::exists(start + "/config.json")) {
+    c.model.official_names = model::load_config(start).official_names;
   }
   fill_in(c.model.channels, channels);
   fill_in(c.model.text_width, c.text_width);

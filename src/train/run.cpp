@@ -15,6 +15,7 @@
 #include "base/progress.h"
 #include "base/timer.h"
 #include "kernels/peak.h"
+#include "model/folder.h"
 #include "report/metrics.h"
 #include "report/run_page.h"
 #include "report/tensorboard.h"
@@ -222,12 +223,18 @@ bool run(const RunConfig& config, const RunOptions& options) {
   std::fflush(stdout);
   make_folder(options.folder);
   const Lock lock(options.folder);
-  if (!options.resume && !latest_checkpoint(options.folder).empty()) {
+  const std::string latest = latest_checkpoint(options.folder);
+  if (!options.resume && !latest.empty()) {
     throw Error(fmt::format("{}: there is a run already", options.folder),
                 "go on with --resume, or choose another --out");
   }
+  RunConfig present = config;
+  if (!latest.empty()) {  // it goes on: the model that it began with may be gone by now
+    present.train.start_from.clear();
+    present.model.official_names = model::load_config(latest).official_names;
+  }
   Threads threads(config.train.threads > 0 ? static_cast<int>(config.train.threads) : default_threads());
-  return Run(config, options, threads, need).train();
+  return Run(present, options, threads, need).train();
 }
 
 }  // namespace reel::train
