@@ -106,10 +106,12 @@ void sample(const Options& o) {
   const Buffer<float> text = caption.empty() ? train::null_text(*model, config) : source->text_of(caption);
   Buffer<float> texts(text.size() * static_cast<std::size_t>(o.count));
   Buffer<float> clips = Buffer<float>::zeros(source->format().values() * static_cast<std::size_t>(o.count));
+  const bool held_out = source->size(data::Split::kValidation) > 0;
   for (std::int64_t i = 0; i < o.count; ++i) {
     std::copy(text.begin(), text.end(), texts.data() + static_cast<std::size_t>(i) * text.size());
     data::Clip given;
-    if (config.diffusion.conditioning_frames > 0 && source->read(data::Split::kValidation, i, given)) {
+    if (config.diffusion.conditioning_frames > 0 &&
+        source->read(held_out ? data::Split::kValidation : data::Split::kTraining, i, given)) {
       std::copy(given.values.begin(), given.values.end(),
                 clips.data() + static_cast<std::size_t>(i) * given.values.size());
     }
