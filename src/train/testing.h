@@ -1,10 +1,14 @@
-// What the tests of training share: runs of seconds, a folder, a model that only looks. For tests only.
+// What the tests of training share: runs of a second, their folders, processes that may be killed. For tests only.
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -107,6 +111,61 @@ struct Trained {
   Trainer trainer;
   Clips clips;
   std::vector<StepReport> reports;
+};
+
+// work() in a process of its own, with its output in a file; it may be killed at any moment. An Error is printed and
+// ends it with 2, as the program does. No other thread may be running when it begins.
+class Process {
+ public:
+  Process(const std::string& log, const std::function<int()>& work) {
+    std::fflush(nullptr);
+    id_ = ::fork();
+    if (id_ != 0) return;
+    const int file = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    ::dup2(file, STDOUT_FILENO);
+    ::dup2(file, STDERR_FILENO);
+    int result = 2;
+    try {
+      result = work();
+    } catch (const Error& error) {
+      fmt::print(stderr, "{} | {}\n", error.what(), error.hint());
+    }
+    std::fflush(nullptr);
+    ::_exit(result);
+  }
+  ~Process() {
+    send(SIGKILL);
+    wait();
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  void send(int signal) const {
+    if (id_ > 0) ::kill(id_, signal);
+  }
+  // What it exited with, or minus the signal that ended it.
+  int wait() {
+    if (id_ <= 0) return result_;
+    int status = 0;
+    while (::waitpid(id_, &status, 0) < 0 && errno == EINTR) {
+    }
+    id_ = 0;
+    return result_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  // Until arrived() or the end of the process, looking every millisecond.
+  bool wait_until(const std::function<bool()>& arrived) const {
+    while (!arrived()) {
+      siginfo_t info = {};
+      const bool ended = ::waitid(P_PID, static_cast<id_t>(id_), &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+      if (ended && info.si_pid != 0) return arrived();
+      ::usleep(1000);
+    }
+    return true;
+  }
+
+ private:
+  pid_t id_ = 0;
+  int result_ = 0;
 };
 
 inline std::vector<float> copy_of(std::span<const float> values) { return {values.begin(), values.end()}; }
