@@ -88,8 +88,9 @@ Tensor Latte::forward(Context& context, const Input& in) {
   const Tensor text = text_(tape, in.text, Activation::kGeluTanh);
 
   // Positions are stretched so that any frame size covers the range of the trained one.
-  const float base = static_cast<float>(c.base_latents / c.patch[1]);
-  const float zoom = static_cast<float>(std::max<std::int64_t>(c.base_latents / 64, 1));
+  const std::int64_t base_patches = c.base_latents / c.patch[1],
+                     zoom_factor = std::max<std::int64_t>(c.base_latents / 64, 1);
+  const float base = static_cast<float>(base_patches), zoom = static_cast<float>(zoom_factor);
   const auto place = [&](std::int64_t extent) {
     return [zoom, ratio = static_cast<float>(extent) / base](std::int64_t i) {
       return static_cast<float>(i) / ratio / zoom;
@@ -106,7 +107,8 @@ Tensor Latte::forward(Context& context, const Input& in) {
     if (i == 0 && frames > 1) {
       auto table = std::make_shared<Buffer<float>>(static_cast<std::size_t>(frames * x.dim(2) * d));
       for (std::int64_t row = 0; row < frames * x.dim(2); ++row) {
-        sine_cosine(static_cast<double>(row / x.dim(2)), {table->data() + row * d, static_cast<std::size_t>(d)});
+        const std::int64_t frame = row / x.dim(2);
+        sine_cosine(static_cast<double>(frame), {table->data() + row * d, static_cast<std::size_t>(d)});
       }
       x = tape::add_constant(tape, x, std::move(table));
     }
