@@ -50,8 +50,8 @@ peers: build  ## the same shapes beside PyTorch and OpenBLAS (downloads about 3 
 	mkdir -p build/bench
 	build/venv/bin/python bench/peers.py --json build/bench/peers.json
 
-soak: configure  ## the randomised tests with ever new seeds, for SOAK_MINUTES=30
-	cmake --build build --target attention_test
+soak: configure  ## runs that are killed 50 times, then the randomised tests with ever new seeds for SOAK_MINUTES=30
+	cmake --build build --target reel attention_test
 	scripts/soak.sh
 
 fuzz:  ## libFuzzer on the file readers, FUZZ_SECONDS=60 for each

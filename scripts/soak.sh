@@ -1,8 +1,10 @@
 #!/bin/sh
-# Runs the randomised attention tests with ever new seeds for SOAK_MINUTES. Stops at the first failure and says how to
-# repeat it.
+# Kills and resumes training runs (soak_resume.py), then runs the randomised attention tests with ever new seeds for
+# SOAK_MINUTES. Stops at the first failure and says how to repeat it.
 set -eu
 cd "$(dirname "$0")/.."
+
+python3 scripts/soak_resume.py
 
 test=build/attention_test
 log=build/soak.log
