@@ -95,11 +95,12 @@ void print_lists(const Json& json) {
   line("attention",
        fmt::format("batch {}, {}, {} queries, {} keys", number(json["batch"]), counted(json["heads"], "head", "heads"),
                    number(json["queries"]), number(json["keys"])));
-  line("groups",
-       fmt::format("{} of {} to {} queries; entries of {} keys", number(json["groups"]["count"]),
-                   number(json["groups"]["least"]), number(json["groups"]["most"]), number(json["granularity"])));
-  line("lists", fmt::format("{} to {} keys, {:.1f} in the mean", number(json["lists"]["least"]),
-                            number(json["lists"]["most"]), json["lists"]["mean"].get<double>()));
+  line("groups", fmt::format("{} of {} to {} queries", number(json["groups"]["count"]), number(json["groups"]["least"]),
+                             number(json["groups"]["most"])));
+  line("lists", fmt::format("{} to {} keys, {:.1f} in the mean, {}", number(json["lists"]["least"]),
+                            number(json["lists"]["most"]), json["lists"]["mean"].get<double>(),
+                            json["granularity"] == 1 ? "one by one"
+                                                     : fmt::format("in tiles of {}", number(json["granularity"]))));
   line("density", fmt::format("{} of all pairs; {} dense", percent(json["density"]),
                               counted(json["dense_heads"], "head", "heads")));
   if (json.contains("density_of_heads")) {

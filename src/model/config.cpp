@@ -41,6 +41,13 @@ class Reader {
     if (!json_[key].is_string()) fail(key, "a string");
     return json_[key].get<std::string>();
   }
+  // Classes of diffusers write _class_name, those of transformers (STDiT3) a list.
+  std::string class_name() const {
+    const char* list = "architectures";
+    if (has("_class_name") || !has(list)) return string("_class_name", "");
+    if (!json_[list].is_array() || json_[list].size() != 1 || !json_[list][0].is_string()) fail(list, "one name");
+    return json_[list][0].get<std::string>();
+  }
   std::vector<std::int64_t> patch(const char* key) const {
     if (!has(key)) return {1, 2, 2};
     const Json& value = json_[key];
@@ -254,7 +261,7 @@ ModelConfig parse_config(const std::string& text, const std::string& file) {
   if (!json.is_object()) throw Error(fmt::format("{}: not a JSON object", file), "");
   const Reader reader(json, file);
   ModelConfig c;
-  const std::string name = reader.string("_class_name", "");
+  const std::string name = reader.class_name();
   if (name == "WanTransformer3DModel") {
     c.family = "wan";
     read_wan(reader, c);

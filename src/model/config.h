@@ -54,7 +54,8 @@ void visit(Settings& settings, ModelConfig& config);
 // Error where the numbers do not make a model: what, and which values would do.
 void check(const ModelConfig& config);
 
-// config.json of a diffusers-style folder; the family is told by `_class_name`. An Error names `file` and the key.
+// config.json of a diffusers-style folder; the family is told by `_class_name` or `architectures`. An Error names
+// `file` and the key.
 ModelConfig parse_config(const std::string& json, const std::string& file);
 std::string config_json(const ModelConfig& config);
 

@@ -18,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kWeights = "diffusion_pytorch_model.safetensors";
+constexpr const char* kTransformersWeights = "model.safetensors";  // Open-Sora's, which is a class of transformers
 constexpr const char* kPrefix = "model.diffusion_model.";
 
 // Wan's own names, by pieces of diffusers' ones; the first that fits is replaced.
@@ -57,9 +58,13 @@ std::string official_wan_name(const std::string& name) {
 // The files that hold the weights of a folder; a file stands for itself.
 std::vector<std::string> weight_files(const std::string& path) {
   if (!fs::is_directory(path)) return {path};
-  const std::string single = path + "/" + kWeights, index = single + ".index.json";
-  if (fs::exists(single)) return {single};
-  if (!fs::exists(index)) {
+  std::string index;
+  for (const char* name : {kWeights, kTransformersWeights}) {
+    const std::string single = path + "/" + name;
+    if (fs::exists(single)) return {single};
+    if (index.empty() && fs::exists(single + ".index.json")) index = single + ".index.json";
+  }
+  if (index.empty()) {
     throw Error(fmt::format("{}: no weights: neither {} nor {}.index.json is there", path, kWeights, kWeights),
                 "give a folder as diffusers saves it");
   }

@@ -1,9 +1,11 @@
 // Model folders as diffusers writes them: config.json and diffusion_pytorch_model.safetensors, or
-// diffusion_pytorch_model.safetensors.index.json with shards.
+// diffusion_pytorch_model.safetensors.index.json with shards. As transformers writes them (model.safetensors), they are
+// read, too.
 //
 // Weights are read memory-mapped, f32, bf16 or f16, by name. Wan is known under its official and its diffusers names,
 // also with the prefix model.diffusion_model. that repackaged files have. Whatever is missing, unexpected or of another
-// shape is listed in one Error. Saving writes the names that were read, so that the result loads where it came from.
+// shape is listed in one Error. Saving writes the names that belong to config.json, so that the result loads where it
+// came from.
 #pragma once
 
 #include <memory>

@@ -177,6 +177,27 @@ TEST(ModelFolder, WhatFollowsFromTheConfigurationMayBeAbsent) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_FLOAT_EQ(frequencies[i], std::pow(10.0f, -static_cast<float>(i)));
 }
 
+// Open-Sora's class is one of transformers, which calls its files otherwise and names the class in a list.
+TEST(ModelFolder, Stdit3IsReadAsTransformersWritesIt) {
+  const auto model = random_model(small("stdit3"));
+  const Folder folder("transformers");
+  auto json = nlohmann::json::parse(config_json(model->config()));
+  json.erase("_class_name");
+  json["architectures"] = {"STDiT3"};
+  json["model_type"] = "STDiT3";
+  write_file_atomically(folder / "config.json", json.dump());
+  write_weights(*model, folder / "model.safetensors", std::identity());
+  expect_same_weights(*model, *load_model(folder, With::kValues));
+  std::filesystem::rename(folder / "model.safetensors", folder / "a.safetensors");
+  nlohmann::json index;
+  for (const Parameter& p : model->parameters().all()) index["weight_map"][p.name] = "a.safetensors";
+  write_file_atomically(folder / "model.safetensors.index.json", index.dump());
+  expect_same_weights(*model, *load_model(folder, With::kValues));
+  json["architectures"] = "STDiT3";
+  EXPECT_NE(message_of([&] { parse_config(json.dump(), "config.json"); }).find("architectures must be one name"),
+            std::string::npos);
+}
+
 TEST(ModelFolder, FoldersThatAreNoModelSayWhy) {
   const auto message = [](const std::string& folder) { return message_of([&] { load_model(folder, With::kGhost); }); };
   const auto expect = [&](const std::string& folder, const std::string& wanted) {

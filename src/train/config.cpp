@@ -61,10 +61,6 @@ void complete(RunConfig& c) {
       c.text_width = shapes.text[1];
     }
   }
-  // What is trained further keeps the names of its tensors, so that it loads where it came from.
-  if (const std::string& start = c.train.start_from; !start.empty() && fs::exists(start + "/config.json")) {
-    c.model.official_names = model::load_config(start).official_names;
-  }
   fill_in(c.model.channels, channels);
   fill_in(c.model.text_width, c.text_width);
   fill_in(c.model.text_tokens, c.text_tokens);
@@ -128,6 +124,11 @@ void visit(Settings& s, RunConfig& c) {
 
 RunConfig parse_run(const Toml& toml) {
   RunConfig c;
+  // A model that is trained further is described by its own folder; the run file need not say it again.
+  if (const std::string start = toml.string("train.start_from", "");
+      !start.empty() && fs::exists(start + "/config.json")) {
+    c.model = model::load_config(start);
+  }
   Settings settings(toml);
   visit(settings, c);
   toml.check_all_used();

@@ -229,9 +229,9 @@ bool run(const RunConfig& config, const RunOptions& options) {
                 "go on with --resume, or choose another --out");
   }
   RunConfig present = config;
-  if (!latest.empty()) {  // it goes on: the model that it began with may be gone by now
+  if (!latest.empty() && !config.train.start_from.empty()) {  // the model that it began with may be gone by now
     present.train.start_from.clear();
-    present.model.official_names = model::load_config(latest).official_names;
+    present.model = model::load_config(latest);
   }
   Threads threads(config.train.threads > 0 ? static_cast<int>(config.train.threads) : default_threads());
   return Run(present, options, threads, need).train();
