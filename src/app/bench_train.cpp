@@ -35,8 +35,6 @@ steps = 1000000
 train::RunConfig configuration(const BenchOptions& options) {
   Toml toml = options.model.empty() ? Toml::parse(kDefault, "bench train") : Toml::load(options.model);
   for (const std::string& each : options.set) toml.set(each);
-  // Clips are random numbers here, so a run file that names its channels and text needs none of its data.
-  if (toml.has("model.channels") && toml.has("model.text_width")) toml.set("data.source=\"moving-shapes\"");
   train::RunConfig config = train::parse_run(toml);
   if (options.tokens == 0) return config;
   const std::int64_t frame = config.video.height / config.model.patch[1] * config.video.width / config.model.patch[2];

@@ -91,11 +91,10 @@ void sample(const Options& o) {
   const std::string file = o.run + "/config.toml";
   if (!fs::exists(file))
     throw Error(fmt::format("{}: not a run: no config.toml", o.run), "give the folder of `reel train`");
-  train::RunConfig config = train::load_run(file, {});
   const std::string checkpoint = train::latest_checkpoint(o.run);
   if (checkpoint.empty())
     throw Error(fmt::format("{}: no checkpoint yet", o.run), "train.checkpoint_every says when there is one");
-  config.model = model::load_config(checkpoint);  // what was trained, whatever it began with
+  const train::RunConfig config = train::load_run(file, {}, checkpoint);
   const auto model = model::make_denoiser(config.model, tape::Parameters::With::kValues);
   const bool average = !o.last && fs::exists(checkpoint + "/ema.safetensors");
   model::load_weights(*model, average ? checkpoint + "/ema.safetensors" : checkpoint);

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "app/app.h"
+#include "train/checkpoint.h"
 #include "train/run.h"
 
 namespace reel::app {
@@ -29,10 +30,10 @@ void add_train(CLI::App& parser, Action& action) {
   verb->add_flag("--resume", options->resume, "go on from the last checkpoint; start where there is none");
   verb->callback([options, &action] {
     action = [options] {
-      const train::RunConfig config = train::load_run(options->file, options->set);
       const std::string out =
           options->out.empty() ? "runs/" + std::filesystem::path(options->file).stem().string() : options->out;
-      train::run(config, {out, options->resume});
+      const std::string checkpoint = options->resume ? train::latest_checkpoint(out) : "";
+      train::run(train::load_run(options->file, options->set, checkpoint), {out, options->resume});
     };
   });
 }

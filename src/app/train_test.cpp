@@ -260,6 +260,21 @@ TEST_F(Sample, NeedsTheDataThatTheRunWasTrainedOn) {
   expect_mistake({"sample", run_, "--out", path("a.gif")}, {path("videos")});
 }
 
+// The same for a run that began with another model, which may be gone: its checkpoint describes it.
+TEST_F(Train, GoesOnAndSamplesWithoutTheModelThatItBeganWith) {
+  ASSERT_EQ(reel({"train", file_, "--out", run_}).code, 0);
+  fs::copy(run_ + "/latest/", path("start"), fs::copy_options::recursive);
+  const std::string further = path("further.toml"), out = path("further"), text = kRunFile;
+  write_file_atomically(further, text.substr(text.find("[video]")) + "start_from = \"" + path("start") + "\"\n");
+  ASSERT_EQ(reel({"train", further, "--out", out}).code, 0);
+  fs::remove_all(path("start"));
+  const Result longer = reel({"train", further, "--out", out, "--resume", "--set", "train.steps=4"});
+  EXPECT_EQ(longer.code, 0) << longer.err;
+  EXPECT_NE(longer.out.find("wan: 1 layers, width 16, 16 tokens a step"), std::string::npos) << longer.out;
+  const Result result = reel({"sample", out, "--out", path("a.gif"), "--steps", "2"});
+  EXPECT_EQ(result.code, 0) << result.err;
+}
+
 TEST(HelpConfig, ListsEveryKeyOfEverySection) {
   train::RunConfig config;
   Settings settings;

@@ -53,7 +53,9 @@ void complete(RunConfig& c) {
   std::int64_t channels = 3;
   c.text_tokens = c.model.text_tokens > 0 ? c.model.text_tokens : 4;
   c.text_width = c.model.text_width > 0 ? c.model.text_width : 64;
-  if (c.data.source == "latents") {
+  // A run file that says it all can be read (and its memory counted) where its data is not.
+  const bool open = c.model.channels == 0 || c.model.text_width == 0 || c.model.text_tokens == 0;
+  if (c.data.source == "latents" && open) {
     const LatentShapes shapes = look_at_latents(c.data.path);
     channels = shapes.latents[0];
     if (shapes.text.size() == 2) {
@@ -122,12 +124,12 @@ void visit(Settings& s, RunConfig& c) {
   s.string("train.start_from", t.start_from, "a model folder (diffusers form) whose weights to begin with");
 }
 
-RunConfig parse_run(const Toml& toml) {
+RunConfig parse_run(const Toml& toml, const std::string& checkpoint) {
   RunConfig c;
   // A model that is trained further is described by its own folder; the run file need not say it again.
-  if (const std::string start = toml.string("train.start_from", "");
-      !start.empty() && fs::exists(start + "/config.json")) {
-    c.model = model::load_config(start);
+  if (const std::string start = toml.string("train.start_from", ""); !start.empty()) {
+    const std::string& folder = checkpoint.empty() ? start : checkpoint;
+    if (fs::exists(folder + "/config.json")) c.model = model::load_config(folder);
   }
   Settings settings(toml);
   visit(settings, c);
@@ -139,10 +141,10 @@ RunConfig parse_run(const Toml& toml) {
   return c;
 }
 
-RunConfig load_run(const std::string& path, const std::vector<std::string>& overrides) {
+RunConfig load_run(const std::string& path, const std::vector<std::string>& overrides, const std::string& checkpoint) {
   Toml toml = Toml::load(path);
   for (const std::string& each : overrides) toml.set(each);
-  return parse_run(toml);
+  return parse_run(toml, checkpoint);
 }
 
 }  // namespace reel::train

@@ -49,8 +49,10 @@ struct RunConfig {
 void visit(Settings& settings, RunConfig& config);
 
 // Reads a run file with overrides ("train.steps=2000"), checks it as a whole, and fills in what follows from the data
-// (channels, text). An Error names file, line and key.
-RunConfig load_run(const std::string& path, const std::vector<std::string>& overrides);
-RunConfig parse_run(const Toml& toml);
+// (channels, text). An Error names file, line and key. `checkpoint` of a run that goes on, or is sampled from,
+// describes the model where the run began with another one (train.start_from), which may be gone by now.
+RunConfig load_run(const std::string& path, const std::vector<std::string>& overrides,
+                   const std::string& checkpoint = "");
+RunConfig parse_run(const Toml& toml, const std::string& checkpoint = "");
 
 }  // namespace reel::train

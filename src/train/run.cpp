@@ -15,7 +15,6 @@
 #include "base/progress.h"
 #include "base/timer.h"
 #include "kernels/peak.h"
-#include "model/folder.h"
 #include "report/metrics.h"
 #include "report/run_page.h"
 #include "report/tensorboard.h"
@@ -229,10 +228,7 @@ bool run(const RunConfig& config, const RunOptions& options) {
                 "go on with --resume, or choose another --out");
   }
   RunConfig present = config;
-  if (!latest.empty() && !config.train.start_from.empty()) {  // the model that it began with may be gone by now
-    present.train.start_from.clear();
-    present.model = model::load_config(latest);
-  }
+  if (!latest.empty()) present.train.start_from.clear();  // what it began with may be gone by now
   Threads threads(config.train.threads > 0 ? static_cast<int>(config.train.threads) : default_threads());
   return Run(present, options, threads, need).train();
 }

@@ -27,8 +27,8 @@ std::vector<std::string> tensors_of(const std::string& file) {
 
 class StartFrom : public testing::Files {
  protected:
-  // A run file that describes the model of the folder and four clips for it.
-  RunConfig config(const std::string& folder, const std::vector<std::string>& more = {}) {
+  // A run file that says nothing about the model but where it is, and four clips for it.
+  void write(const std::string& folder, const std::string& more = "") const {
     const model::ModelConfig m = model::load_config(folder);
     const data::Format format{m.channels, 2 * m.patch[0], 2 * m.patch[1], 2 * m.patch[2], 7, m.text_width};
     std::vector<data::Clip> clips(4);
@@ -39,24 +39,17 @@ class StartFrom : public testing::Files {
     }
     fs::create_directories(path("data"));
     data::write_latents(path("data/shard.safetensors"), clips, format);
-    std::vector<std::string> all = {"data.source=latents", "data.path=" + path("data"), "data.validation=1"};
-    const auto set = [&](const char* key, const auto& value) { all.push_back(fmt::format("{}={}", key, value)); };
-    set("model.layers", m.layers);
-    set("model.heads", m.heads);
-    set("model.head_dim", m.head_dim);
-    set("model.ffn", m.ffn);
-    set("model.time_width", m.time_width);
-    set("model.patch", fmt::format("[{}]", fmt::join(m.patch, ",")));
-    set("model.cross_norm", m.cross_norm);
-    set("video.frames", format.frames);
-    set("video.height", format.height);
-    set("video.width", format.width);
-    set("train.start_from", folder);
-    set("train.steps", 1);
-    all.insert(all.end(), more.begin(), more.end());
-    return testing::small_run("wan", all);
+    write_file_atomically(path("run.toml"),
+                          fmt::format("data = {{source = \"latents\", path = \"{}\", validation = 1}}\n"
+                                      "video = {{frames = {}, height = {}, width = {}}}\n{}\n"
+                                      "[train]\nstart_from = \"{}\"\nsteps = 1\nwarmup = 2\nema = 0.9\n"
+                                      "samples = 1\nsample_steps = 2\nthreads = 1\n",
+                                      path("data"), format.frames, format.height, format.width, more, folder));
   }
-  int train(const RunConfig& c, bool resume = false) {
+  RunConfig config(const std::vector<std::string>& more = {}) const {
+    return load_run(path("run.toml"), more, latest_checkpoint(path("run")));
+  }
+  int train(const RunConfig& c, bool resume = false) const {
     return Process(path("log"), [&] { return run(c, {path("run"), resume}) ? 0 : 1; }).wait();
   }
 };
@@ -65,7 +58,8 @@ TEST_F(StartFrom, BeginsWithTheWeightsOfTheFolderAndKeepsTheirNames) {
   for (const char* name : {"wan-head16", "wan-official", "wan-patch"}) {
     SCOPED_TRACE(name);
     const std::string folder = kFixtures + name;
-    const RunConfig c = config(folder);
+    write(folder);
+    const RunConfig c = config();
     const auto start = model::load_model(folder, tape::Parameters::With::kValues);
     {
       Threads threads(1);
@@ -94,25 +88,31 @@ TEST_F(StartFrom, BeginsWithTheWeightsOfTheFolderAndKeepsTheirNames) {
 }
 
 TEST_F(StartFrom, HalfPrecisionBecomesF32) {
-  ASSERT_EQ(train(config(kFixtures + "wan-head40-bf16")), 0) << read_file(path("log"));
+  write(kFixtures + "wan-head40-bf16");
+  ASSERT_EQ(train(config()), 0) << read_file(path("log"));
   const SafetensorsFile file = SafetensorsFile::open(path("run/latest/diffusion_pytorch_model.safetensors"));
   for (const std::string& name : file.names()) EXPECT_EQ(file.info(name).dtype, Dtype::kF32) << name;
 }
 
 TEST_F(StartFrom, ARunGoesOnWhenTheFolderIsGone) {
   fs::copy(kFixtures + "wan-official", path("start"), fs::copy_options::recursive);
-  ASSERT_EQ(train(config(path("start"))), 0) << read_file(path("log"));
+  write(path("start"));
+  const double flops = step_need(config()).flops;
+  ASSERT_EQ(train(config()), 0) << read_file(path("log"));
   const std::vector<std::string> names = tensors_of(path("run/latest/ema.safetensors"));
-  fs::rename(path("start"), path("gone"));
-  const RunConfig c = config(path("gone"), {"train.steps=2", "train.start_from=" + path("start")});
+  fs::remove_all(path("start"));
+  const RunConfig c = config({"train.steps=2"});
+  EXPECT_EQ(step_need(c).flops, flops);
   ASSERT_EQ(train(c, true), 0) << read_file(path("log"));
   EXPECT_EQ(tensors_of(path("run/latest/ema.safetensors")), names);
   EXPECT_TRUE(model::load_config(path("run/latest")).official_names);
+  EXPECT_EQ(model::load_config(path("run/latest")).text_tokens, 7);
 }
 
 TEST_F(StartFrom, AnotherModelIsOneErrorThatListsTensors) {
   const std::string message = message_of([&] {
-    const RunConfig c = config(kFixtures + "wan-head16", {"model.ffn=48"});
+    write(kFixtures + "wan-head16");
+    const RunConfig c = config({"model.ffn=48"});
     Threads threads(1);
     Trainer trainer(c, threads);
   });
