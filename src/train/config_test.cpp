@@ -66,8 +66,7 @@ TEST(RunFile, ThoseOfTheRepositoryAreSound) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(REEL_SOURCE_DIR "/configs")) {
     SCOPED_TRACE(entry.path());
-    const RunConfig c = load_run(entry.path(), {});
-    EXPECT_GT(step_need(c).flops, 0);
+    EXPECT_EQ(message_of([&] { load_run(entry.path(), {}); }), "no error");
     ++count;
   }
   EXPECT_GE(count, 1);
