@@ -21,6 +21,9 @@ using testing::Trained;
 
 const RunState kState{.step = 3, .data_position = 6, .skipped = 2, .skipped_in_row = 1, .wall_seconds = 12.5};
 
+const std::vector<std::string> kFiles = {"config.json", "diffusion_pytorch_model.safetensors", "ema.safetensors",
+                                         "optimizer.safetensors", "state.json"};
+
 RunState state_at(std::int64_t step) { return {.step = step}; }
 
 std::vector<std::string> names_in(const std::string& folder) {
@@ -70,9 +73,7 @@ TEST_F(Checkpoint, LatestIsALinkToAWholeFolder) {
   ASSERT_TRUE(fs::is_symlink(run_ + "/latest"));
   EXPECT_EQ(fs::read_symlink(run_ + "/latest"), "checkpoints/step-000003");  // so that the run may be moved
   EXPECT_EQ(latest_checkpoint(run_), fs::canonical(run_ + "/checkpoints/step-000003"));
-  EXPECT_EQ(names_in(run_ + "/latest"),
-            (std::vector<std::string>{"config.json", "diffusion_pytorch_model.safetensors", "ema.safetensors",
-                                      "optimizer.safetensors", "state.json"}));
+  EXPECT_EQ(names_in(run_ + "/latest"), kFiles);
   EXPECT_EQ(names_in(run_), (std::vector<std::string>{"checkpoints", "latest"}));
   EXPECT_EQ(names_in(run_ + "/checkpoints"), (std::vector<std::string>{"step-000003"}));
 }
@@ -113,6 +114,7 @@ TEST_F(Checkpoint, WhatAKillLeavesBehindDoesNotMatter) {
   EXPECT_EQ(latest(), "step-000001");
   save_checkpoint(run_, a.trainer, kState, 2);
   EXPECT_EQ(latest(), "step-000003");
+  EXPECT_EQ(names_in(run_ + "/latest"), kFiles);
   EXPECT_EQ(load_checkpoint(run_, b.trainer)->data_position, kState.data_position);
   expect_same_state(a, b);
   EXPECT_EQ(names_in(run_ + "/checkpoints"), (std::vector<std::string>{"step-000001", "step-000003"}));
