@@ -76,6 +76,7 @@ void write(const Options& o, const train::RunConfig& config, const data::Format&
   std::vector<data::Image> frames;  // several clips play side by side
   for (std::int64_t t = 0; t < format.frames; ++t) {
     std::vector<data::Image> row;
+    row.reserve(clips.size());
     for (const auto& clip : clips) row.push_back(clip[static_cast<std::size_t>(t)]);
     frames.push_back(row.size() == 1 ? row[0] : data::contact_sheet({row}, 1, 1));
   }
@@ -129,7 +130,7 @@ void sample(const Options& o) {
   progress.finish();
   write(o, config, source->format(), clips);
   fmt::print("{}: {} clip{} of {}{}, {} steps, {} weights of {}\n", o.out, o.count, o.count == 1 ? "" : "s",
-             fs::path(o.run).filename().string(), caption.empty() ? "" : fmt::format(" \"{}\"", caption), o.steps,
+             fs::canonical(o.run).filename().string(), caption.empty() ? "" : fmt::format(" \"{}\"", caption), o.steps,
              average ? "averaged" : "last", fs::path(checkpoint).filename().string());
 }
 

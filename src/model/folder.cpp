@@ -75,7 +75,7 @@ std::vector<std::string> weight_files(const std::string& path) {
       const std::string file = entry.value().get<std::string>();
       if (file.find('/') != std::string::npos)
         throw Error(fmt::format("{}: shard '{}'", index, file), "shards lie beside it");
-      files.insert(path + "/" + file);
+      files.insert(fmt::format("{}/{}", path, file));
     }
   } catch (const nlohmann::json::exception& error) {
     throw Error(fmt::format("{}: not an index of shards: {}", index, error.what()), "");
