@@ -92,6 +92,14 @@ TEST_F(Train, WritesARunAndSaysSo) {
   EXPECT_NE(longer.out.find("resumed at step 2"), std::string::npos) << longer.out;
 }
 
+TEST_F(Train, ARunIsCalledAsItsFolderHoweverThatIsWritten) {
+  ASSERT_EQ(reel({"train", file_, "--out", run_ + "/"}).code, 0);
+  EXPECT_NE(read_file(run_ + "/report.html").find("<title>run"), std::string::npos);
+  const Result result = reel({"sample", run_ + "/", "--out", path("a.gif"), "--steps", "1"});
+  EXPECT_NE(result.out.find("1 clip of run, 1 steps, averaged weights of step-000003"), std::string::npos)
+      << result.out;
+}
+
 TEST_F(Train, ResumeStartsWhereThereIsNoCheckpointAndTheFolderHasADefault) {
   Process process(path("log"), [&] {
     fs::current_path(path(""));

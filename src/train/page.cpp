@@ -97,7 +97,7 @@ void write_page(const std::string& run, Trainer& trainer, data::Source& source, 
   const RunConfig& c = trainer.config();
   const model::ModelConfig& m = c.model;
   report::RunSummary page;
-  page.title = fs::path(run).filename().string();
+  page.title = fs::canonical(run).filename().string();  // also of RUN/ and of .
   page.subtitle = fmt::format("{} of {} steps", state.step, c.train.steps);
   page.planned_steps = c.train.steps;
   page.wall_seconds = state.wall_seconds;
