@@ -75,15 +75,18 @@ def check_whole(run):
     latest = run / "latest"
     if not latest.is_symlink():
         return
-    json.loads((latest / "state.json").read_text())
-    json.loads((latest / "config.json").read_text())
-    for name in ["diffusion_pytorch_model", "ema", "optimizer"]:
-        data = (latest / f"{name}.safetensors").read_bytes()
-        size = int.from_bytes(data[:8], "little")
-        tensors = json.loads(data[8 : 8 + size])
-        end = max(each["data_offsets"][1] for key, each in tensors.items() if key != "__metadata__")
-        if len(data) != 8 + size + end:
-            fail(f"{latest}/{name}.safetensors is not whole")
+    try:
+        json.loads((latest / "state.json").read_text())
+        json.loads((latest / "config.json").read_text())
+        for name in ["diffusion_pytorch_model", "ema", "optimizer"]:
+            data = (latest / f"{name}.safetensors").read_bytes()
+            size = int.from_bytes(data[:8], "little")
+            tensors = json.loads(data[8 : 8 + size])
+            end = max(each["data_offsets"][1] for key, each in tensors.items() if key != "__metadata__")
+            if len(data) != 8 + size + end:
+                fail(f"{latest}/{name}.safetensors is not whole")
+    except (OSError, ValueError) as error:
+        fail(f"{latest} is not whole: {error}")
 
 
 def look(run):
