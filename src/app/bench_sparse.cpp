@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "base/timer.h"
 #include "sparsity/choose.h"
+#include "sparsity/qk_predictor.h"
 
 namespace reel::app {
 
@@ -40,6 +41,7 @@ struct Problem {
     return {shape, view(q.data()), view(k.data()), view(v.data()),
             1.0f / std::sqrt(static_cast<float>(shape.head_dim))};
   }
+  sparsity::Seen seen() const { return {0, 1, shape.queries, q.data(), k.data(), nullptr}; }
   attention::Partial result() { return {view(out.data()), lse.data()}; }
   attention::Gradients gradients() {
     return {view<const float>(dout.data()),
@@ -55,16 +57,11 @@ struct Problem {
   }
 };
 
-sparsity::LowRank random_projection(std::int64_t dim, std::int64_t rank) {
-  sparsity::LowRank low;
-  low.dim = dim;
-  low.rank = rank;
-  low.q.resize(static_cast<std::size_t>(dim * rank));
-  low.k.resize(low.q.size());
-  Random(11).fill_normal(low.q);
-  Random(12).fill_normal(low.k);
-  for (float& value : low.q) value /= static_cast<float>(dim);
-  return low;
+// Moments of the random q and k give a projection as good as any: what is timed does not depend on it.
+sparsity::QkPredictor predictor_of(const Problem& p, std::int64_t rank, Threads& threads) {
+  sparsity::QkPredictor predictor({1, p.shape.heads, p.shape.head_dim}, rank);
+  predictor.learn(p.seen(), true, threads);
+  return predictor;
 }
 
 struct Times {
@@ -86,23 +83,17 @@ Times dense(Problem& p, Threads& threads) {
 }
 
 Times sparse(Problem& p, double share, std::int64_t rank, std::int64_t samples, Threads& threads, double* kept) {
-  const sparsity::LowRank low = random_projection(p.shape.head_dim, rank);
+  const sparsity::QkPredictor predictor = predictor_of(p, rank, threads);
   const auto sampled = sparsity::sample_queries(p.order, samples);
   // The own tile is part of the budget.
   const double tile = 1.0 / static_cast<double>(p.order.groups());
   const auto keep = static_cast<std::int64_t>(std::max(0.0, share - tile) * static_cast<double>(p.shape.keys));
-  sparsity::ChooseInput in{.order = &p.order,
-                           .batch = 1,
-                           .heads = p.shape.heads,
-                           .head_dim = p.shape.head_dim,
-                           .q = p.q.data(),
-                           .k = p.k.data(),
-                           .samples = samples,
-                           .sampled = sampled};
-  for (std::int64_t h = 0; h < p.shape.heads; ++h) in.members.push_back({h, &low, keep});
+  sparsity::ChooseInput in{
+      .order = &p.order, .predictor = &predictor, .head_dim = p.shape.head_dim, .samples = samples, .sampled = sampled};
+  for (std::int64_t h = 0; h < p.shape.heads; ++h) in.members.push_back({h, keep});
   attention::KeyLists lists;
   Times t;
-  t.choose = seconds_of([&] { lists = sparsity::choose_keys(in, threads); });
+  t.choose = seconds_of([&] { lists = sparsity::choose_keys(p.seen(), in, threads); });
   *kept = lists.density();
   t.forward = seconds_of([&] { attention::forward(p.input(), lists, p.result(), threads); });
   t.backward = seconds_of([&] { attention::backward(p.input(), lists, p.gradients(), threads); });

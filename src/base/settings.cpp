@@ -52,16 +52,30 @@ void Settings::choice(const std::string& path, std::string& value, const std::ve
   if (toml_ != nullptr) value = toml_->choice(path, choices, value);
 }
 
-void Settings::integers(const std::string& path, std::vector<std::int64_t>& value, std::size_t count,
-                        const std::string& meaning) {
+template <class T>
+void Settings::many(const std::string& path, std::vector<T>& value, std::size_t count, const std::string& meaning) {
   keys_.push_back(
       {path, fmt::format("[{}]", fmt::join(value, ", ")), count == 0 ? "" : fmt::format("{} numbers", count), meaning});
   if (toml_ == nullptr) return;
-  value = toml_->integers(path, value);
+  if constexpr (std::is_integral_v<T>) {
+    value = toml_->integers(path, value);
+  } else {
+    value = toml_->numbers(path, value);
+  }
   if (count != 0 && value.size() != count) {
     throw Error(fmt::format("{}: {} must have {} numbers, found {}", toml_->where(path), path, count, value.size()),
                 meaning);
   }
+}
+
+void Settings::integers(const std::string& path, std::vector<std::int64_t>& value, std::size_t count,
+                        const std::string& meaning) {
+  many(path, value, count, meaning);
+}
+
+void Settings::numbers(const std::string& path, std::vector<double>& value, std::size_t count,
+                       const std::string& meaning) {
+  many(path, value, count, meaning);
 }
 
 std::string describe(const Settings& settings, const std::string& section) {

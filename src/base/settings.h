@@ -48,11 +48,16 @@ class Settings {
   void integers(const std::string& path, std::vector<std::int64_t>& value, std::size_t count,
                 const std::string& meaning);
 
+  void numbers(const std::string& path, std::vector<double>& value, std::size_t count, const std::string& meaning);
+
   const std::vector<Key>& keys() const { return keys_; }
   // The file being read, or null: for checks that involve several keys (toml->where("train.lr")).
   const Toml* toml() const { return toml_; }
 
  private:
+  template <class T>
+  void many(const std::string& path, std::vector<T>& value, std::size_t count, const std::string& meaning);
+
   const Toml* toml_ = nullptr;
   std::vector<Key> keys_;
 };

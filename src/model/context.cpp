@@ -4,7 +4,7 @@
 
 namespace reel::model {
 
-Tensor Context::attend(int layer, const Tensor& q, const Tensor& k, const Tensor& v) {
+Tensor Context::attend(int layer, const Tensor& q, const Tensor& k, const Tensor& v, const sparsity::Origin& origin) {
   if (lists != nullptr && (lists->batch != q.dim(0) || lists->heads != q.dim(2) || lists->queries() != q.dim(1) ||
                            lists->keys_tokens != k.dim(1))) {
     throw Error(
@@ -13,7 +13,7 @@ Tensor Context::attend(int layer, const Tensor& q, const Tensor& k, const Tensor
                     lists->keys_tokens),
         "lists must be made for this model and this input");
   }
-  if (lists == nullptr && sparsity != nullptr) return sparsity->attend(tape, layer, q, k, v);
+  if (lists == nullptr && sparsity != nullptr) return sparsity->attend(tape, layer, q, k, v, origin);
   return tape::attention(tape, q, k, v, lists);
 }
 

@@ -21,8 +21,9 @@ class Context {
 
   // Self-attention of layer `layer` (counted over all self-attentions of the model, in the order they run):
   // q, k, v [batch, tokens, heads, head_dim] -> the same shape. Here: over `lists`, over the keys that `sparsity`
-  // chooses, or over all keys.
-  virtual Tensor attend(int layer, const Tensor& q, const Tensor& k, const Tensor& v);
+  // chooses, or over all keys. `origin` tells what q and k are made of, for predictors that start there.
+  virtual Tensor attend(int layer, const Tensor& q, const Tensor& k, const Tensor& v,
+                        const sparsity::Origin& origin = {});
 
   Tape& tape;
   bool recompute = false;  // blocks are run again in backward instead of keeping what they computed

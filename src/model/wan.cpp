@@ -93,7 +93,8 @@ Tensor Wan::self_attention(Context& context, int layer, const Attention& a, cons
   const Tensor q = tape::rope(tape, tape::rms_norm(tape, a.q(tape, x), a.norm_q, eps).reshaped(heads), rope);
   const Tensor k = tape::rope(tape, tape::rms_norm(tape, a.k(tape, x), a.norm_k, eps).reshaped(heads), rope);
   const Tensor v = a.v(tape, x).reshaped(heads);
-  return a.out(tape, context.attend(layer, q, k, v).reshaped(x.shape()));
+  const sparsity::Origin origin{x, a.q.weight, a.q.bias, a.norm_q, a.k.weight, a.k.bias, a.norm_k, rope.get()};
+  return a.out(tape, context.attend(layer, q, k, v, origin).reshaped(x.shape()));
 }
 
 Tensor Wan::cross_attention(Tape& tape, const Attention& a, const Tensor& x, const Tensor& text) const {

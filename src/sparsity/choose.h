@@ -1,4 +1,4 @@
-// The keys of every query group of some heads: low-rank queries and keys, selection, own tile.
+// The keys of every query group of some heads: predicted queries and keys, selection, own tile.
 #pragma once
 
 #include <cstdint>
@@ -7,32 +7,28 @@
 
 #include "attention/key_lists.h"
 #include "base/threads.h"
-#include "sparsity/closed_form.h"
 #include "sparsity/order.h"
+#include "sparsity/predictor.h"
 
 namespace reel::sparsity {
 
-// out [count][rank] (row stride out_stride) = rows [count][dim] (row stride `stride`) times a projection [dim][rank].
-void project(const float* rows, std::int64_t stride, std::int64_t count, const std::vector<float>& projection,
-             const LowRank& low, float* out, std::int64_t out_stride, Threads& threads);
-
 struct ChosenHead {
   std::int64_t head = 0;
-  const LowRank* low = nullptr;
-  std::int64_t keep = 0;  // keys a group, own tile not counted
+  std::int64_t keep = 0;  // entries a group, what is always kept not counted
 };
 
 struct ChooseInput {
   const TokenOrder* order = nullptr;
-  std::int64_t batch = 1, heads = 0, head_dim = 0;
-  const float* q = nullptr;  // [batch][tokens][heads][head_dim], tokens in tile order
-  const float* k = nullptr;
+  const Predictor* predictor = nullptr;
+  std::int64_t head_dim = 0;
   std::int64_t samples = 16;
+  int granularity = 1;                    // 1 or kTileKeys
   std::span<const std::int32_t> sampled;  // sample_queries(order, samples)
+  std::span<const std::int32_t> always;   // keys that every list holds beside its own tile, ascending
   std::vector<ChosenHead> members;
 };
 
-// Lists of `members.size()` heads, in their order, with the own tile. No heads at all where a prediction is not finite.
-attention::KeyLists choose_keys(const ChooseInput& in, Threads& threads);
+// Lists of `members.size()` heads, in their order. No heads at all where a predicted score is not finite.
+attention::KeyLists choose_keys(const Seen& seen, const ChooseInput& in, Threads& threads);
 
 }  // namespace reel::sparsity

@@ -14,8 +14,11 @@ struct SparsityConfig {
   std::string mode = "off";
   double mass = 0.9;
   double keys = 0;
+  std::vector<double> layer_keys;
+  std::string predictor = "qk";
   std::int64_t rank = 0, samples = 0;
   std::vector<std::int64_t> group = {4, 4, 4};
+  std::vector<std::int64_t> keep;
   std::vector<std::int64_t> dense_layers;
   std::int64_t profile_every = 25;
   std::int64_t start = 0;

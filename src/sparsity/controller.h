@@ -4,16 +4,15 @@
 // the true scores of a few query groups (profile.h), updates its picture of the head (moving averages) and decides:
 // sparse where the predictor's list of the keys that carry the wanted mass is small enough to pay (below break-even)
 // and nearly as good as the best list; back to dense where either fails. A sparse head's keys are chosen anew in every
-// pass: the layer's own q and k, projected on the leading directions of their second moments (closed_form.h), are
-// scored for a sample of each group's queries, and the heaviest keys are kept (attention/select.h), with the group's
-// own tile.
+// training pass: predicted queries and keys (predictor.h) are scored for a sample of each group's queries, and the
+// heaviest keys are kept (attention/select.h), with the group's own tile. Sampling keeps the lists of the denoising
+// step before as long as they cover the same mass.
 //
-// Nothing here is part of the model's graph: lists are constants of the step. A run of a recomputed part chooses the
-// same lists again (same q, k, same bits) and profiles nothing. Predictions that are not finite make the layer dense
-// for that pass; it is counted and told.
+// Nothing here is part of the model's graph: lists are constants of the step. A run of a recomputed part uses the same
+// lists again (kept where they are small, else chosen again: same q and k, same bits) and profiles nothing. Predictions
+// that are not finite make the layer dense for that pass; it is counted and told.
 //
-// State (moments, averages, decisions) is saved with checkpoints; together with the fixed break-even it makes a resumed
-// run choose the same lists.
+// State (predictor, averages, decisions, break-even) is saved with checkpoints: a resumed run chooses the same lists.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +22,11 @@
 #include <string>
 #include <vector>
 
-#include "base/safetensors.h"
-#include "sparsity/closed_form.h"
+#include "sparsity/break_even.h"
 #include "sparsity/config.h"
 #include "sparsity/order.h"
+#include "sparsity/predictor.h"
 #include "sparsity/profile.h"
-#include "tape/operations.h"
 
 namespace reel::sparsity {
 
@@ -37,77 +35,95 @@ struct Head {
   float query_sparsity = 0, overlap = 0;
   float needed = 1;            // best list for the mass
   float needed_predicted = 1;  // the predictor's list for the mass, with `samples` scored queries
-  float quality = 0;           // mass of the predictor's list over that of the best list of its size
+  float needed_tiles = 1;      // the same in whole tiles of 64 keys
+  float covered = 0;           // mass of the predictor's list
+  float quality = 0;           // that over the mass of the best list of its size
   float recall = 0;
   float rank = 0, samples = 0;
   float profiles = 0;  // how often it was looked at
   float sparse = 0;    // 1: sparse
 };
 
-struct Shape {
-  std::int64_t layers = 0, heads = 0, head_dim = 0;
-};
-
 class Controller {
  public:
-  // break_even: share of keys below which a sparse head is faster (config.break_even where that is given).
-  Controller(const SparsityConfig& config, const Shape& shape, double break_even, std::uint64_t seed);
+  struct Options {
+    BreakEven break_even;
+    double lists_bytes = 0;  // that the lists of all layers may take; 0: no limit
+    std::uint64_t seed = 0;
+  };
+  Controller(const SparsityConfig& config, const Shape& shape, const Options& options);
 
-  // Before each pass. Only passes that train may profile.
-  void begin(std::int64_t step, bool training);
+  // Before each pass. Only passes that train may profile. Sampling passes with the same stream (0, 1, ...: with text,
+  // without) follow each other in denoising steps and may keep lists.
+  void begin(std::int64_t step, bool training, int stream = -1);
   // The order of tokens for this grid, made once; tiles do not reach over `cuts` (frames).
   std::shared_ptr<const TokenOrder> order(const std::array<std::int64_t, 3>& grid,
                                           const std::vector<std::int64_t>& cuts);
 
   // Self-attention of a layer, tokens in the order above: q, k, v [batch, tokens, heads, head_dim].
-  tape::Tensor attend(tape::Tape& tape, int layer, const tape::Tensor& q, const tape::Tensor& k, const tape::Tensor& v);
+  tape::Tensor attend(tape::Tape& tape, int layer, const tape::Tensor& q, const tape::Tensor& k, const tape::Tensor& v,
+                      const Origin& origin = {});
 
   const Head& head(int layer, std::int64_t h) const {
     return heads_[static_cast<std::size_t>(layer * shape_.heads + h)];
   }
   const Shape& shape() const { return shape_; }
+  const SparsityConfig& config() const { return config_; }
+  const BreakEven& break_even() const { return options_.break_even; }
+  bool profiles_at(std::int64_t step) const;
   double sparse_share() const;  // of all heads
   double kept_share() const;    // of query-key pairs in the last pass, dense heads included
+  // Since the beginning of the process: layers that went dense for a pass, and layers that kept the lists they had.
   std::int64_t fallbacks() const { return fallbacks_; }
+  std::int64_t reused() const { return reused_; }
 
-  // Called with the lists of every layer that has a sparse head.
+  // Called with the lists of every layer, those of dense layers too.
   std::function<void(int layer, const attention::KeyLists&)> on_lists;
 
   void save(const std::string& path) const;
   void load(const std::string& path);
 
  private:
-  struct Layer {
-    std::vector<Moments> q, k;  // of each head
-    std::vector<LowRank> low;   // empty until the first profile
-    Buffer<float> averages;     // mode static: [heads][groups][tokens]
+  using Lists = std::shared_ptr<const attention::KeyLists>;
+  struct Held {  // by a stream of denoising steps
+    Lists lists;
+    double covered = 0;
   };
-  bool profile_now() const;
-  std::shared_ptr<const attention::KeyLists> choose(int layer, const tape::Tensor& q, const tape::Tensor& k,
-                                                    Threads& threads);
-  attention::KeyLists dynamic_lists(int layer, const tape::Tensor& q, const tape::Tensor& k, Threads& threads);
-  attention::KeyLists static_lists(int layer, std::int64_t batch);
-  void profile(int layer, const tape::Tensor& q, const tape::Tensor& k, Threads& threads);
-  void profile_head_of(int layer, std::int64_t h, const tape::Tensor& q, const tape::Tensor& k, Threads& threads);
-  void average_weights(int layer, const tape::Tensor& q, const tape::Tensor& k, Threads& threads);
-  void decide(int layer, std::int64_t h, const HeadProfile& seen);
-  void refresh(int layer, std::int64_t h);            // the projections from the moments
-  double share_for(int layer, std::int64_t h) const;  // of keys, own tile not counted
+
+  // controller.cpp
+  Lists lists_for(const Seen& seen, Threads& threads);
+  Lists choose(const Seen& seen, Threads& threads);
+  Lists dynamic_lists(const Seen& seen, Threads& threads);
+  Lists held_lists(const Seen& seen, Threads& threads);
+  double share_for(int layer, std::int64_t h) const;  // of keys
   bool always_dense(int layer) const;
-  Head& head_of(int layer, std::int64_t h) { return heads_[static_cast<std::size_t>(layer * shape_.heads + h)]; }
   const std::vector<std::int32_t>& samples_of(std::int64_t samples);
+
+  // decide.cpp
+  void look(const Seen& seen, Threads& threads);  // profile and learn
+  void profile(const Seen& seen, Threads& threads);
+  void decide(int layer, std::int64_t h, const HeadProfile& profile);
+  bool lists_fit(int layer, std::int64_t h) const;
+
+  // static_lists.cpp
+  void average_weights(const Seen& seen, Threads& threads);
+  attention::KeyLists static_lists(int layer, std::int64_t batch) const;
 
   SparsityConfig config_;
   Shape shape_;
-  double break_even_;
-  std::uint64_t seed_;
+  Options options_;
   std::vector<Head> heads_;
-  std::vector<Layer> layers_;
+  std::unique_ptr<Predictor> predictor_;
+  std::vector<Buffer<float>> averages_;  // mode static, of a layer: [heads][groups][tokens]
   std::shared_ptr<const TokenOrder> order_;
   std::vector<std::int64_t> cuts_;
+  std::vector<std::int32_t> always_;  // keys that every list holds
   std::map<std::int64_t, std::vector<std::int32_t>> sample_tokens_;
-  std::shared_ptr<const attention::KeyLists> fixed_;  // window and own: the same for every layer
-  std::int64_t step_ = 0, fallbacks_ = 0;
+  Lists fixed_;                               // window and own: the same for every layer
+  std::vector<Lists> kept_;                   // of a layer, for the run again of a recomputed part
+  std::map<std::pair<int, int>, Held> held_;  // by stream and layer
+  std::int64_t step_ = 0, fallbacks_ = 0, reused_ = 0, batch_ = 1;
+  int stream_ = -1;
   bool training_ = false;
   double kept_pairs_ = 0, all_pairs_ = 0;
 };

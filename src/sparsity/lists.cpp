@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 namespace reel::sparsity {
@@ -36,9 +37,12 @@ std::vector<std::int32_t> own_tile(const TokenOrder& order, std::int64_t g) {
 
 }  // namespace
 
-KeyLists with_own_tile(const KeyLists& chosen) {
-  KeyListsBuilder builder(chosen.batch, chosen.heads, chosen.keys_tokens, chosen.group_starts);
-  std::vector<std::int32_t> merged;
+KeyLists with_own_tile(const KeyLists& chosen, std::span<const std::int32_t> always) {
+  KeyListsBuilder builder(chosen.batch, chosen.heads, chosen.keys_tokens, chosen.group_starts, chosen.granularity);
+  std::vector<std::int32_t> merged, more, kept;
+  for (const std::int32_t token : always) {
+    if (kept.empty() || kept.back() != token / chosen.granularity) kept.push_back(token / chosen.granularity);
+  }
   for (std::int64_t b = 0; b < chosen.batch; ++b) {
     for (std::int64_t h = 0; h < chosen.heads; ++h) {
       if (chosen.dense(b, h)) {
@@ -46,19 +50,36 @@ KeyLists with_own_tile(const KeyLists& chosen) {
         continue;
       }
       for (std::int64_t g = 0; g < chosen.groups(); ++g) {
-        const std::int32_t first = chosen.group_starts[static_cast<std::size_t>(g)];
-        const std::int32_t last = chosen.group_starts[static_cast<std::size_t>(g) + 1];
+        // The entries that the own tile touches.
+        const std::int32_t first = chosen.group_starts[static_cast<std::size_t>(g)] / chosen.granularity;
+        const std::int32_t last =
+            (chosen.group_starts[static_cast<std::size_t>(g) + 1] + chosen.granularity - 1) / chosen.granularity;
         const auto list = chosen.list(b, h, g);
         const auto before = std::lower_bound(list.begin(), list.end(), first);
         const auto after = std::lower_bound(before, list.end(), last);
         merged.assign(list.begin(), before);
-        for (std::int32_t token = first; token < last; ++token) merged.push_back(token);
+        for (std::int32_t entry = first; entry < last; ++entry) merged.push_back(entry);
         merged.insert(merged.end(), after, list.end());
+        if (!kept.empty()) {
+          more.clear();
+          std::set_union(merged.begin(), merged.end(), kept.begin(), kept.end(), std::back_inserter(more));
+          merged.swap(more);
+        }
         builder.add(merged);
       }
     }
   }
   return builder.finish();
+}
+
+std::vector<std::int32_t> tokens_of_frames(const TokenOrder& order, std::span<const std::int64_t> frames) {
+  std::vector<std::int32_t> tokens;
+  for (std::int64_t i = 0; i < order.tokens(); ++i) {
+    if (std::find(frames.begin(), frames.end(), order.position(i)[0]) != frames.end()) {
+      tokens.push_back(static_cast<std::int32_t>(i));
+    }
+  }
+  return tokens;
 }
 
 KeyLists own_lists(const TokenOrder& order, std::int64_t batch, std::int64_t heads) {

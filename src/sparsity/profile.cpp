@@ -59,6 +59,12 @@ Buffer<float> group_weights(const Buffer<float>& probabilities, std::int64_t key
   return weights;
 }
 
+std::vector<float> tile_sums(const Buffer<float>& weights) {
+  std::vector<float> sums((weights.size() + attention::kTileKeys - 1) / attention::kTileKeys);
+  for (std::size_t i = 0; i < weights.size(); ++i) sums[i / attention::kTileKeys] += weights[i];
+  return sums;
+}
+
 // The smallest of the `count` largest numbers.
 float threshold(std::span<const float> values, std::size_t count) {
   std::vector<float> copy(values.begin(), values.end());
@@ -133,9 +139,9 @@ HeadProfile profile_head(const ProfileInput& in, Threads& threads) {
   profile.predicted.resize(in.low_q == nullptr ? 0 : in.samples.size());
   const double keys = static_cast<double>(in.keys);
   const std::size_t count = static_cast<std::size_t>(std::clamp(std::ceil(in.size * keys), 1.0, keys));
-  for (const std::int64_t g : in.groups) {
-    const std::int64_t first = in.group_starts[static_cast<std::size_t>(g)];
-    const std::int64_t queries = in.group_starts[static_cast<std::size_t>(g) + 1] - first;
+  const float* low_q = in.low_q;
+  for (const auto& [first, end] : in.groups) {
+    const std::int64_t queries = end - first;
     const Buffer<float> p = scores(in.q + first * in.q_stride, in.q_stride, queries, in.k, in.k_stride, in.keys,
                                    in.head_dim, in.scale, threads);
     look_at_queries(p, in.keys, in.mass, profile);
@@ -145,23 +151,51 @@ HeadProfile profile_head(const ProfileInput& in, Threads& threads) {
     for (std::size_t choice = 0; choice < profile.predicted.size(); ++choice) {
       HeadProfile::Predicted& predicted = profile.predicted[choice];
       predicted.samples = in.samples[choice];
-      Buffer<float> low(static_cast<std::size_t>(predicted.samples * in.rank));
-      for (std::int64_t s = 0; s < predicted.samples; ++s) {
-        const std::int64_t token = in.sample_tokens[choice][static_cast<std::size_t>(g * predicted.samples + s)];
-        std::copy_n(in.low_q + token * in.rank, in.rank, low.data() + s * in.rank);
-      }
       const Buffer<float> guess = group_weights(
-          scores(low.data(), in.rank, predicted.samples, in.low_k, in.rank, in.keys, in.rank, in.scale, threads),
-          in.keys, threads);
+          scores(low_q, in.rank, predicted.samples, in.low_k, in.rank, in.keys, in.rank, in.scale, threads), in.keys,
+          threads);
+      low_q += predicted.samples * in.rank;
       predicted.needed += keys_for_mass(weights, guess, in.mass) / keys;
+      predicted.needed_tiles +=
+          attention::kTileKeys * keys_for_mass(tile_sums(weights), tile_sums(guess), in.mass) / keys;
       predicted.covered += mass_of_keys(weights, guess, static_cast<double>(count));
       predicted.recall += recall(weights, guess, count);
     }
   }
   const double n = static_cast<double>(std::max<std::size_t>(in.groups.size(), 1));
   for (double* value : {&profile.query_sparsity, &profile.overlap, &profile.needed, &profile.covered}) *value /= n;
-  for (auto& each : profile.predicted) each.needed /= n, each.covered /= n, each.recall /= n;
+  for (auto& each : profile.predicted) {
+    each.needed /= n, each.covered /= n, each.recall /= n;
+    each.needed_tiles = std::min(1.0, each.needed_tiles / n);  // the last tile may be short
+  }
   return profile;
+}
+
+double coverage(const CoverageInput& in, const attention::KeyLists& lists, Threads& threads) {
+  const std::int64_t width = in.heads * in.head_dim, keys = lists.keys_tokens;
+  const float scale = 1.0f / std::sqrt(static_cast<float>(in.head_dim));
+  double mass = 0, count = 0;
+  for (std::int64_t b = 0; b < in.batch; ++b) {
+    for (std::int64_t h = 0; h < in.heads; ++h) {
+      if (lists.dense(b, h)) continue;
+      for (const std::int64_t g : in.groups) {
+        const std::int64_t first = lists.group_starts[static_cast<std::size_t>(g)];
+        const std::int64_t queries = lists.group_starts[static_cast<std::size_t>(g) + 1] - first;
+        const Buffer<float> weights =
+            group_weights(scores(in.q + (b * lists.queries() + first) * width + h * in.head_dim, width, queries,
+                                 in.k + b * keys * width + h * in.head_dim, width, keys, in.head_dim, scale, threads),
+                          keys, threads);
+        for (const std::int32_t entry : lists.list(b, h, g)) {
+          const std::int64_t begin = std::int64_t{entry} * lists.granularity;
+          for (std::int64_t j = begin; j < std::min(begin + lists.granularity, keys); ++j) {
+            mass += static_cast<double>(weights[static_cast<std::size_t>(j)]) / static_cast<double>(queries);
+          }
+        }
+        ++count;
+      }
+    }
+  }
+  return count > 0 ? mass / count : 1;
 }
 
 }  // namespace reel::sparsity

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "attention/attention.h"
@@ -19,9 +20,10 @@ struct HeadProfile {
   // For the predictor, with each of the given numbers of scored queries:
   struct Predicted {
     std::int64_t samples = 0;
-    double needed = 0;   // keys in the predictor's order until the mass is reached
-    double covered = 0;  // mass of its list of the size asked for
-    double recall = 0;   // share of the best list of that size that it finds
+    double needed = 0;        // keys in the predictor's order until the mass is reached
+    double needed_tiles = 0;  // the same in whole tiles of 64 consecutive keys
+    double covered = 0;       // mass of its list of the size asked for
+    double recall = 0;        // share of the best list of that size that it finds
   };
   double covered = 0;  // mass of the best list of the size asked for
   std::vector<Predicted> predicted;
@@ -40,17 +42,26 @@ struct ProfileInput {
   const float* k = nullptr;
   std::int64_t q_stride = 0, k_stride = 0;
   float scale = 1;
-  // The predictor's queries and keys, contiguous rows of `rank`; null: none yet.
+  std::vector<std::pair<std::int64_t, std::int64_t>>
+      groups;                         // the groups to look at: first and last + 1 of their tokens
+  std::vector<std::int64_t> samples;  // choices of how many queries are scored
+  // The predictor's keys, and its queries for each group and choice in turn: rows of `rank`. Null: no predictor yet.
   const float* low_q = nullptr;
   const float* low_k = nullptr;
-  std::vector<std::int32_t> group_starts;
-  std::vector<std::int64_t> groups;                      // the groups to look at
-  std::vector<std::vector<std::int32_t>> sample_tokens;  // [choice][group * samples]: tokens to score
-  std::vector<std::int64_t> samples;                     // [choice]
   double mass = 0.9;
   double size = 0.1;  // of the lists whose coverage is asked for, as a share
 };
 
 HeadProfile profile_head(const ProfileInput& in, Threads& threads);
+
+// The share of the true mass that lists cover: mean over the batch, the heads that are not dense, and the groups asked
+// for. 1 where every head is dense.
+struct CoverageInput {
+  std::int64_t batch = 1, heads = 0, head_dim = 0;
+  const float* q = nullptr;  // [batch][tokens][heads][head_dim]
+  const float* k = nullptr;
+  std::vector<std::int64_t> groups;
+};
+double coverage(const CoverageInput& in, const attention::KeyLists& lists, Threads& threads);
 
 }  // namespace reel::sparsity

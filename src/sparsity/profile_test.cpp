@@ -52,11 +52,11 @@ TEST(ProfileHead, SeesWhatWasPutIn) {
   in.keys = tokens, in.head_dim = dim, in.rank = dim;
   in.q = q.data(), in.k = k.data(), in.q_stride = in.k_stride = dim;
   in.scale = 0.25f;
-  in.low_q = q.data(), in.low_k = k.data();
-  for (int g = 0; g <= 8; ++g) in.group_starts.push_back(64 * g);
-  in.groups = {0, 3, 7};
+  in.groups = {{0, 64}, {192, 256}, {448, 512}};
   in.samples = {1};
-  in.sample_tokens = {{0, 64, 128, 192, 256, 320, 384, 448}};
+  std::vector<float> low_q;  // the first query of each of these groups
+  for (const auto& [first, end] : in.groups) low_q.insert(low_q.end(), &q[first * dim], &q[first * dim] + dim);
+  in.low_q = low_q.data(), in.low_k = k.data();
   in.size = 0.05;
   const HeadProfile seen = profile_head(in, threads);
   EXPECT_LT(seen.needed, 0.02);

@@ -1,0 +1,139 @@
+#include "sparsity/break_even.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <filesystem>
+
+#include "attention/attention.h"
+#include "attention/select.h"
+#include "base/buffer.h"
+#include "base/csv.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "base/timer.h"
+#include "kernels/cpu.h"
+
+namespace reel::sparsity {
+
+namespace {
+
+constexpr std::int64_t kRank = 16, kSamples = 16, kGroup = 64;
+
+struct Problem {
+  attention::Shape shape;
+  Buffer<float> q, k, v, out, lse, dout, dq, dk, dv, low_q, low_k;
+
+  Problem(std::int64_t heads, std::int64_t tokens, std::int64_t head_dim)
+      : shape{1, heads, tokens, tokens, head_dim}, lse(static_cast<std::size_t>(heads * tokens)) {
+    const auto floats = static_cast<std::size_t>(heads * tokens * head_dim);
+    for (Buffer<float>* each : {&q, &k, &v, &out, &dout, &dq, &dk, &dv}) *each = Buffer<float>(floats);
+    low_q = Buffer<float>(static_cast<std::size_t>(heads * tokens / kGroup * kSamples * kRank));
+    low_k = Buffer<float>(static_cast<std::size_t>(heads * tokens * kRank));
+    std::uint64_t seed = 1;
+    for (Buffer<float>* each : {&q, &k, &v, &dout, &low_q, &low_k}) Random(seed++).fill_normal(*each);
+  }
+  template <class T>
+  attention::View<T> view(T* data) const {
+    return attention::token_major(data, shape.queries, shape.heads, shape.head_dim);
+  }
+  attention::Input input() const {
+    return {shape, view(q.data()), view(k.data()), view(v.data()),
+            1.0f / std::sqrt(static_cast<float>(shape.head_dim))};
+  }
+  attention::Partial result() { return {view(out.data()), lse.data()}; }
+  attention::Gradients gradients() {
+    return {view<const float>(dout.data()),
+            view<const float>(out.data()),
+            lse.data(),
+            view(dq.data()),
+            view(dk.data()),
+            view(dv.data())};
+  }
+};
+
+template <class Work>
+double best_of_two(const Work& work) {
+  double best = 0;
+  for (int i = 0; i < 2; ++i) {
+    const Timer timer;
+    work();
+    best = i == 0 ? timer.seconds() : std::min(best, timer.seconds());
+  }
+  return best;
+}
+
+double dense_seconds(Problem& p, Threads& threads) {
+  return best_of_two([&] {
+    attention::forward_dense(p.input(), p.result(), threads);
+    attention::backward_dense(p.input(), p.gradients(), threads);
+  });
+}
+
+struct Times {
+  double choose, attend;
+};
+
+Times sparse_seconds(Problem& p, double share, int granularity, Threads& threads) {
+  attention::SelectInput in;
+  in.heads = p.shape.heads, in.keys = p.shape.keys, in.rank = kRank, in.samples = kSamples;
+  in.group_starts = attention::uniform_groups(p.shape.queries, kGroup);
+  in.q = attention::head_major<const float>(p.low_q.data(), in.keys / kGroup * kSamples, in.heads, kRank);
+  in.k = attention::head_major<const float>(p.low_k.data(), in.keys, in.heads, kRank);
+  in.granularity = granularity;
+  in.keep = {static_cast<std::int64_t>(share * static_cast<double>(in.keys / granularity))};
+  attention::KeyLists lists;
+  const double choose = best_of_two([&] { lists = attention::select(in, threads); });
+  const double attend = best_of_two([&] {
+    attention::forward(p.input(), lists, p.result(), threads);
+    attention::backward(p.input(), lists, p.gradients(), threads);
+  });
+  return {choose, attend};
+}
+
+}  // namespace
+
+BreakEven measure_break_even(std::int64_t tokens, std::int64_t head_dim, Threads& threads) {
+  Problem p(threads.count(), tokens, head_dim);
+  const double dense = dense_seconds(p, threads);
+  // The time of a sparse head is a line in the share of its keys.
+  const Times few = sparse_seconds(p, 0.125, 1, threads), many = sparse_seconds(p, 0.5, 1, threads);
+  const Times tiles = sparse_seconds(p, 0.125, attention::kTileKeys, threads);
+  const double slope = (many.choose + many.attend - few.choose - few.attend) / (0.5 - 0.125);
+  BreakEven result;
+  result.share = std::clamp(0.125 + (dense - few.choose - few.attend) / std::max(slope, 1e-12), 0.01, 0.95);
+  result.tile_cost = std::clamp(tiles.attend / few.attend, 0.1, 10.0);
+  return result;
+}
+
+BreakEven break_even_for(const std::string& cache, std::int64_t tokens, std::int64_t head_dim, Threads& threads) {
+  const auto length = static_cast<std::int64_t>(
+      std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(tokens, 1024, 8192))));
+  CsvWriter table({"instructions", "tokens", "head_dim", "share", "tile_cost"});
+  if (std::filesystem::exists(cache)) {
+    try {
+      const Csv known = Csv::load(cache);
+      for (std::size_t row = 0; row < known.rows(); ++row) {
+        const BreakEven found{known.number(row, "share"), known.number(row, "tile_cost")};
+        if (known.text(row, "instructions") == kernels::target() && known.integer(row, "tokens") == length &&
+            known.integer(row, "head_dim") == head_dim) {
+          return found;
+        }
+        table.add(known.text(row, "instructions"), known.integer(row, "tokens"), known.integer(row, "head_dim"),
+                  found.share, found.tile_cost);
+      }
+    } catch (const Error&) {  // damaged: begun anew
+      table = CsvWriter({"instructions", "tokens", "head_dim", "share", "tile_cost"});
+    }
+  }
+  const BreakEven measured = measure_break_even(length, head_dim, threads);
+  table.add(kernels::target(), length, head_dim, measured.share, measured.tile_cost);
+  try {
+    std::filesystem::create_directories(std::filesystem::path(cache).parent_path());
+    table.write(cache);
+  } catch (const std::exception&) {  // the next run measures again
+  }
+  return measured;
+}
+
+}  // namespace reel::sparsity
