@@ -26,7 +26,7 @@ struct Options {
   std::string run, label, prompt, out = "clip.mp4";
   std::int64_t steps = 30, count = 1, seed = 0;
   double guidance = -1;
-  bool last = false, ancestral = false;
+  bool last = false, ancestral = false, dense = false;
   int threads = default_threads();
 };
 
@@ -119,12 +119,17 @@ void sample(const Options& o) {
   }
   Threads threads(o.threads);
   tape::Pool pool;
+  const auto controller =
+      o.dense ? nullptr : train::make_controller(config, {.seed = static_cast<std::uint64_t>(config.train.seed)});
+  if (controller != nullptr) controller->load(checkpoint + "/sparsity.safetensors");
   Progress progress("sample", o.steps);
   train::sample_clips(config, *model, pool, threads, texts,
                       {.steps = o.steps,
                        .guidance = o.guidance >= 0 ? o.guidance : config.train.guidance,
                        .seed = static_cast<std::uint64_t>(o.seed),
                        .ancestral = o.ancestral,
+                       .sparsity = controller.get(),
+                       .trained_steps = config.train.steps,
                        .progress = [&](std::int64_t step, std::int64_t) { progress.update(step); }},
                       clips);
   progress.finish();
@@ -150,6 +155,7 @@ void add_sample(CLI::App& parser, Action& action) {
   verb->add_option("--count", options->count, "clips, side by side")->check(CLI::Range(1, 1024))->capture_default_str();
   verb->add_option("--out", options->out, "clip.mp4, .gif, .png (contact sheet) or .safetensors")
       ->capture_default_str();
+  verb->add_flag("--dense", options->dense, "look at all keys, also with a model that was trained sparsely");
   verb->add_flag("--last", options->last, "the last weights, not their average");
   verb->add_flag("--ancestral", options->ancestral, "latte: draw with the learned variance instead of DDIM");
   verb->add_option("--threads", options->threads, "threads")->check(CLI::Range(1, 1024));

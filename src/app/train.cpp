@@ -15,6 +15,8 @@ namespace {
 struct Options {
   std::string file, out;
   std::vector<std::string> set;
+  std::string dump_masks;
+  std::int64_t dump_every = 100;
   bool resume = false;
 };
 
@@ -28,12 +30,20 @@ void add_train(CLI::App& parser, Action& action) {
       ->type_name("KEY=VALUE");
   verb->add_option("--out", options->out, "folder of the run; default: runs/NAME-OF-THE-FILE")->type_name("FOLDER");
   verb->add_flag("--resume", options->resume, "go on from the last checkpoint; start where there is none");
+  verb->add_option("--dump-masks", options->dump_masks, "write the lists of keys of some steps, a file a layer")
+      ->type_name("FOLDER");
+  verb->add_option("--dump-every", options->dump_every, "of which steps: every n-th")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
+      ->capture_default_str();
   verb->callback([options, &action] {
     action = [options] {
       const std::string out =
           options->out.empty() ? "runs/" + std::filesystem::path(options->file).stem().string() : options->out;
       const std::string checkpoint = options->resume ? train::latest_checkpoint(out) : "";
-      train::run(train::load_run(options->file, options->set, checkpoint), {out, options->resume});
+      train::run(train::load_run(options->file, options->set, checkpoint), {.folder = out,
+                                                                            .resume = options->resume,
+                                                                            .dump_masks = options->dump_masks,
+                                                                            .dump_every = options->dump_every});
     };
   });
 }

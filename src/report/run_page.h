@@ -22,7 +22,10 @@ inline constexpr const char* kValidationLoss = "validation_loss";
 inline constexpr const char* kLearningRate = "learning_rate";
 inline constexpr const char* kGradientNorm = "gradient_norm";
 inline constexpr const char* kTokensPerSecond = "tokens_per_second";
-inline constexpr const char* kShareOfPeak = "share_of_peak";  // 0 to 1
+inline constexpr const char* kShareOfPeak = "share_of_peak";     // 0 to 1
+inline constexpr const char* kKeptKeys = "kept_keys";            // share of query-key pairs that attention looked at
+inline constexpr const char* kSparseHeads = "sparse_heads";      // share of heads
+inline constexpr const char* kFallbacks = "sparsity_fallbacks";  // layers that went dense for a pass, so far
 }  // namespace metric
 
 struct Sample {

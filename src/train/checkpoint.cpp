@@ -117,6 +117,7 @@ void save_checkpoint(const std::string& run, Trainer& trainer, const RunState& s
     model::save_model(trainer.model(), temporary);
     if (trainer.optimizer().has_average()) write_average(temporary + "/ema.safetensors", trainer);
     write_optimizer(temporary + "/optimizer.safetensors", trainer);
+    if (trainer.sparsity() != nullptr) trainer.sparsity()->save(temporary + "/sparsity.safetensors");
     const nlohmann::ordered_json json = {{"step", state.step},
                                          {"optimizer_steps", trainer.optimizer().steps_done()},
                                          {"data_position", state.data_position},
@@ -172,6 +173,10 @@ std::optional<RunState> load_checkpoint(const std::string& run, Trainer& trainer
       read_flat(*average, model::file_name_of(trainer.config().model, p.name),
                 optimizer.average().subspan(offset, size));
     }
+  }
+  // A run that turns sparse on the way has none yet.
+  if (const std::string path = folder + "/sparsity.safetensors"; trainer.sparsity() != nullptr && fs::exists(path)) {
+    trainer.sparsity()->load(path);
   }
   trainer.set_steps_done(state.step);
   return state;

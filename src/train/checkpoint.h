@@ -3,6 +3,7 @@
 //   RUN/checkpoints/step-000200/   config.json, diffusion_pytorch_model.safetensors   the model, as diffusers reads it
 //                                  ema.safetensors         averaged weights, where they are kept, under the same names
 //                                  optimizer.safetensors   first.<parameter>, second.<parameter>
+//                                  sparsity.safetensors    where attention is sparse: predictor, profile, decisions
 //                                  state.json              step, position in the data, ...
 //   RUN/latest                     a symbolic link to the newest whole one
 //

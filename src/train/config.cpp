@@ -94,6 +94,48 @@ void check_whole(const RunConfig& c, const Toml& toml) {
   }
 }
 
+void check_sparsity(const RunConfig& c, const Toml& toml) {
+  const sparsity::SparsityConfig& s = c.sparsity;
+  const auto refuse = [&](const std::string& key, const std::string& what, const std::string& hint) {
+    throw Error(fmt::format("{}: {}: {}", toml.where(key), key, what), hint);
+  };
+  if (s.on() && c.model.family != "wan") {
+    refuse("sparsity.mode", fmt::format("the family {} has no full 3-D attention to make sparse", c.model.family),
+           "use model.family = \"wan\", or sparsity.mode = \"off\"");
+  }
+  if (std::any_of(s.group.begin(), s.group.end(), [](std::int64_t n) { return n < 1 || n > 64; }) ||
+      s.group[0] * s.group[1] * s.group[2] > 1024) {
+    refuse("sparsity.group", "a group has 1 to 1024 tokens", "use [4, 4, 4]");
+  }
+  if (!s.layer_keys.empty() && static_cast<std::int64_t>(s.layer_keys.size()) != c.model.layers) {
+    refuse("sparsity.layer_keys", fmt::format("{} shares for {} layers", s.layer_keys.size(), c.model.layers),
+           "give one for each layer");
+  }
+  for (const double share : s.layer_keys) {
+    if (!(share > 0 && share <= 1))
+      refuse("sparsity.layer_keys", fmt::format("{} is no share", share), "use 0 to 1; 1: all keys");
+  }
+  for (const std::int64_t layer : s.dense_layers) {
+    if (layer < 0 || layer >= c.model.layers)
+      refuse("sparsity.dense_layers", fmt::format("there is no layer {}", layer),
+             fmt::format("layers are 0 to {}", c.model.layers - 1));
+  }
+  for (const std::int64_t frame : s.keep) {
+    if (frame < 0 || frame >= c.video.frames / c.model.patch[0])
+      refuse("sparsity.keep", fmt::format("there is no frame {} of tokens", frame),
+             fmt::format("frames are 0 to {}", c.video.frames / c.model.patch[0] - 1));
+  }
+}
+
+void check_storyboard(const RunConfig& c, const Toml& toml) {
+  if (c.data.source != "storyboard" || c.diffusion.conditioning_frames == c.video.frames / 2) return;
+  throw Error(
+      fmt::format("{}: diffusion.conditioning_frames = {}, but the pictures of a storyboard are the first half of "
+                  "{} frames",
+                  toml.where("diffusion.conditioning_frames"), c.diffusion.conditioning_frames, c.video.frames),
+      fmt::format("use diffusion.conditioning_frames = {}", c.video.frames / 2));
+}
+
 }  // namespace
 
 void visit(Settings& s, RunConfig& c) {
@@ -105,6 +147,7 @@ void visit(Settings& s, RunConfig& c) {
   s.number("video.fps", c.video.fps, 0.1, 1000, "frames a second when clips are shown; stdit3 is told");
   data::visit(s, c.data);
   diffusion::visit(s, c.diffusion);
+  sparsity::visit(s, c.sparsity);
   TrainConfig& t = c.train;
   s.section("train", "the loop");
   s.integer("train.steps", t.steps, 1, Settings::kMany, "optimizer steps");
@@ -137,6 +180,8 @@ RunConfig parse_run(const Toml& toml, const std::string& checkpoint) {
   complete(c);
   model::check(c.model);
   check_whole(c, toml);
+  check_sparsity(c, toml);
+  check_storyboard(c, toml);
   c.text = toml.text();
   return c;
 }

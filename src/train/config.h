@@ -1,4 +1,4 @@
-// A run file: [model], [video], [data], [diffusion], [train].
+// A run file: [model], [video], [data], [diffusion], [sparsity], [train].
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include "diffusion/config.h"
 #include "model/config.h"
 #include "optim/optimizer.h"
+#include "sparsity/config.h"
 
 namespace reel::train {
 
@@ -41,6 +42,7 @@ struct RunConfig {
   data::DataConfig data;
   std::int64_t text_tokens = 0, text_width = 0;  // of the data
   diffusion::DiffusionConfig diffusion;
+  sparsity::SparsityConfig sparsity;
   TrainConfig train;
   optim::OptimConfig optim;
   std::string text;  // the file with its overrides, as TOML

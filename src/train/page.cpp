@@ -80,10 +80,13 @@ void write_samples(const std::string& run, Trainer& trainer, data::Source& sourc
   }
   trainer.with_average([&] {
     tape::Pool pool;
-    sample_clips(
-        c, trainer.model(), pool, trainer.threads(), texts,
-        {.steps = c.train.sample_steps, .guidance = c.train.guidance, .seed = static_cast<std::uint64_t>(c.train.seed)},
-        values);
+    sample_clips(c, trainer.model(), pool, trainer.threads(), texts,
+                 {.steps = c.train.sample_steps,
+                  .guidance = c.train.guidance,
+                  .seed = static_cast<std::uint64_t>(c.train.seed),
+                  .sparsity = trainer.sparsity(),
+                  .trained_steps = trainer.steps_done()},
+                 values);
   });
   fs::create_directories(run + "/samples");
   for (std::size_t i = 0; i < clips.size(); ++i) {

@@ -9,6 +9,8 @@
 #include <csignal>
 #include <ctime>
 #include <filesystem>
+#include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -82,15 +84,21 @@ class Run {
       : config_(config),
         folder_(options.folder),
         need_(need),
-        trainer_(config, threads),
+        trainer_(config, threads, sparsity_options(config, need, threads)),
         source_(data::make_source(config.data, data_format(config))),
         state_(options.resume ? load_checkpoint(folder_, trainer_).value_or(RunState{}) : RunState{}),
         loader_(*source_, {config.train.batch, static_cast<std::uint64_t>(config.train.seed), state_.data_position}),
         metrics_(report::MetricsFile::open(folder_ + "/metrics.jsonl", state_.step > 0 ? state_.step : -1)),
         events_(make_events()),
+        dump_masks_(options.dump_masks),
+        dump_every_(options.dump_every),
         peak_(kernels::peak_flops(threads)),
         progress_("train", config.train.steps, {.first = state_.step}) {
     write_file_atomically(folder_ + "/config.toml", config.text);
+    if (trainer_.sparsity() != nullptr) {
+      heads_.emplace(report::MetricsFile::open(folder_ + "/sparsity.jsonl", state_.step > 0 ? state_.step : -1));
+    }
+    if (!dump_masks_.empty()) make_folder(dump_masks_);
   }
 
   bool train() {
@@ -132,26 +140,34 @@ class Run {
 
   void one_step() {
     const Timer timer;
+    const bool dump = !dump_masks_.empty() && (state_.step + 1) % dump_every_ == 0;
+    if (dump) dump_lists();
     const StepReport report = trainer_.step([&] { return loader_.next(); });
     const double seconds = timer.seconds();
+    if (dump) trainer_.sparsity()->on_lists = nullptr;
     state_.step = trainer_.steps_done();
     state_.data_position = loader_.position();
-    const double rate = static_cast<double>(need_.tokens) / seconds, share = need_.flops / seconds / peak_;
+    // Pairs of queries and keys that were left out are no work done.
+    const double kept = trainer_.sparsity() != nullptr ? trainer_.sparsity()->kept_share() : 1;
+    const double flops = need_.flops - (1 - kept) * need_.attention_flops;
+    const double rate = static_cast<double>(need_.tokens) / seconds, share = flops / seconds / peak_;
     namespace metric = report::metric;
     note({{metric::kLoss, report.loss},
           {metric::kLearningRate, report.lr},
           {metric::kGradientNorm, report.gradient_norm},
           {metric::kTokensPerSecond, rate},
           {metric::kShareOfPeak, share}});
+    if (trainer_.sparsity() != nullptr) note_sparsity();
     if (report.skipped) {
       skipped(report);
     } else {
       state_.skipped_in_row = 0;
     }
     const std::string suffix =
-        fmt::format("loss {:.4f}{}  lr {:.1e}  norm {:.2f}  {:.0f} tokens/s  {:.0f} % of peak", report.loss,
+        fmt::format("loss {:.4f}{}  lr {:.1e}  norm {:.2f}  {:.0f} tokens/s  {:.0f} % of peak{}", report.loss,
                     std::isnan(validation_) ? "" : fmt::format(" (validation {:.4f})", validation_), report.lr,
-                    report.gradient_norm, rate, 100 * share);
+                    report.gradient_norm, rate, 100 * share,
+                    trainer_.sparsity() != nullptr ? fmt::format("  {:.0f} % of keys", 100 * kept) : "");
     progress_.update(state_.step, suffix);
     // For logs, where the bar is silent: a line now and then.
     if (!::isatty(STDERR_FILENO) && (log_.seconds() > 10 || state_.step == 1 || state_.step == config_.train.steps)) {
@@ -160,6 +176,45 @@ class Run {
       std::fflush(stdout);
       log_ = Timer();
     }
+  }
+
+  void note_sparsity() {
+    const sparsity::Controller& s = *trainer_.sparsity();
+    note({{report::metric::kKeptKeys, s.kept_share()},
+          {report::metric::kSparseHeads, s.sparse_share()},
+          {report::metric::kFallbacks, static_cast<double>(s.fallbacks())}});
+    if (s.config().mode != "dynamic" || !s.profiles_at(state_.step - 1)) return;
+    std::vector<std::string> names;
+    std::vector<double> values;
+    for (int layer = 0; layer < static_cast<int>(s.shape().layers); ++layer) {
+      for (std::int64_t h = 0; h < s.shape().heads; ++h) {
+        const sparsity::Head& head = s.head(layer, h);
+        for (const auto& [name, value] : {std::pair{"sparse", head.sparse},
+                                          {"query_sparsity", head.query_sparsity},
+                                          {"overlap", head.overlap},
+                                          {"needed", head.needed},
+                                          {"needed_predicted", head.needed_predicted},
+                                          {"covered", head.covered},
+                                          {"quality", head.quality},
+                                          {"recall", head.recall},
+                                          {"rank", head.rank},
+                                          {"samples", head.samples}}) {
+          names.push_back(fmt::format("{}.{}.{}", name, layer, h));
+          values.push_back(static_cast<double>(value));
+        }
+      }
+    }
+    std::vector<report::Metric> row;
+    for (std::size_t i = 0; i < names.size(); ++i) row.push_back({names[i], values[i]});
+    heads_->write(state_.step, row);
+  }
+
+  void dump_lists() {
+    trainer_.sparsity()->on_lists = [this, done = std::set<int>()](int layer,
+                                                                   const attention::KeyLists& lists) mutable {
+      if (!done.insert(layer).second) return;  // of accumulated passes the first
+      attention::save(lists, fmt::format("{}/step-{:06}.layer-{}.safetensors", dump_masks_, state_.step + 1, layer));
+    };
   }
 
   void note(std::initializer_list<report::Metric> values) {
@@ -205,6 +260,9 @@ class Run {
   data::Loader loader_;
   report::MetricsFile metrics_;
   report::EventFile events_;
+  std::string dump_masks_;
+  std::int64_t dump_every_;
+  std::optional<report::MetricsFile> heads_;
   double peak_;
   Progress progress_;
   Timer log_;
@@ -214,6 +272,9 @@ class Run {
 }  // namespace
 
 bool run(const RunConfig& config, const RunOptions& options) {
+  if (!options.dump_masks.empty() && !config.sparsity.on()) {
+    throw Error("there are no lists to write: sparsity.mode is off", "add --set sparsity.mode=dynamic");
+  }
   const StepNeed need = step_need(config);
   fmt::print("{}: {} layers, width {}, {} tokens a step, {:.1f} GFLOP ({:.0f} % attention)\n", config.model.family,
              config.model.layers, config.model.width(), need.tokens, need.flops / 1e9,

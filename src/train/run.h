@@ -2,6 +2,7 @@
 //
 //   RUN/config.toml        the run file with its overrides
 //   RUN/metrics.jsonl      a line a step;  RUN/tensorboard/ the same for TensorBoard
+//   RUN/sparsity.jsonl     where attention is sparse: what is known about each head, a line a profile step
 //   RUN/checkpoints/, RUN/latest   (checkpoint.h)
 //   RUN/samples/           strips of sampled clips (PNG, frames side by side): step-000250-0.png
 //   RUN/report.html        everything on one page
@@ -19,6 +20,9 @@ namespace reel::train {
 struct RunOptions {
   std::string folder;
   bool resume = false;  // goes on where there is a checkpoint, starts where there is none
+  // Where to write the lists of keys of every dump_every-th step, if anywhere: step-000100.layer-7.safetensors.
+  std::string dump_masks = "";
+  std::int64_t dump_every = 100;
 };
 
 // True: all steps were done. False: it was stopped by a signal, a checkpoint is there.

@@ -21,6 +21,10 @@ void sample_clips(const RunConfig& config, model::Denoiser& model, tape::Pool& p
                            std::span<float> out) {
     tape::Tape tape(threads, pool, {.gradients = false});
     model::Context context(tape);
+    if (options.sparsity != nullptr) {
+      context.sparsity = options.sparsity;
+      options.sparsity->begin(options.trained_steps, false, with_text ? 0 : 1);
+    }
     model::Input in = model_input(config, frame_times, count);
     in.latents = tape.copy_in({count, shape.channels, shape.frames, shape.height, shape.width}, x);
     in.text = tape.copy_in({count, config.text_tokens, config.text_width}, with_text ? texts : nothing);

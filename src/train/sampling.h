@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "sparsity/controller.h"
 #include "train/objective.h"
 
 namespace reel::train {
@@ -13,8 +14,10 @@ struct SampleOptions {
   std::int64_t steps = 30;
   double guidance = 3;
   std::uint64_t seed = 0;
-  double eta = 0;          // ddpm: noise added by DDIM
-  bool ancestral = false;  // ddpm: with the learned variance instead of DDIM
+  double eta = 0;                            // ddpm: noise added by DDIM
+  bool ancestral = false;                    // ddpm: with the learned variance instead of DDIM
+  sparsity::Controller* sparsity = nullptr;  // null: all keys
+  std::int64_t trained_steps = 0;            // of the weights: a control may begin at a step
   std::function<void(std::int64_t step, std::int64_t steps)> progress;
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/record.h"
 #include "optim/optimizer.h"
+#include "sparsity/controller.h"
 #include "train/objective.h"
 
 namespace reel::train {
@@ -20,13 +21,15 @@ struct StepReport {
 class Trainer {
  public:
   // Initial weights as the configuration says: drawn, or from train.start_from.
-  Trainer(const RunConfig& config, Threads& threads);
+  Trainer(const RunConfig& config, Threads& threads, const sparsity::Controller::Options& sparsity = {});
 
   // One step; `next` gives batches of train.batch clips, train.accumulate of them.
   StepReport step(const std::function<data::Batch()>& next, Recorder* recorder = nullptr);
 
   // Mean loss over the held-out clips with noise and timesteps that are always the same. NaN where there are none.
-  double validate(data::Source& source);
+  // Attention as in training, or over all keys.
+  enum class Attention { kAsTrained, kDense };
+  double validate(data::Source& source, Attention attention = Attention::kAsTrained);
 
   std::int64_t steps_done() const { return steps_done_; }  // skipped ones too
   void set_steps_done(std::int64_t steps) { steps_done_ = steps; }
@@ -34,6 +37,7 @@ class Trainer {
   const RunConfig& config() const { return config_; }
   model::Denoiser& model() { return *model_; }
   optim::Optimizer& optimizer() { return *optimizer_; }
+  sparsity::Controller* sparsity() { return sparsity_.get(); }  // null: off
   Threads& threads() { return threads_; }
   const tape::Pool& pool() const { return pool_; }
 
@@ -46,6 +50,7 @@ class Trainer {
   tape::Pool pool_;
   std::unique_ptr<model::Denoiser> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<sparsity::Controller> sparsity_;
   Objective objective_;
   std::int64_t steps_done_ = 0;
 };
@@ -59,6 +64,13 @@ struct StepNeed {
   double bytes() const { return weights + gradients + optimizer + activations; }
 };
 StepNeed step_need(const RunConfig& config);
+
+// Null where sparsity is off.
+std::unique_ptr<sparsity::Controller> make_controller(const RunConfig& config,
+                                                      const sparsity::Controller::Options& options);
+// What a controller is told about this machine and this run: break-even (looked up, or measured for some seconds, where
+// the decision needs it), and memory for lists, a twentieth of what the step takes.
+sparsity::Controller::Options sparsity_options(const RunConfig& config, const StepNeed& need, Threads& threads);
 
 // Bytes of memory that can still be had, the limit of the container included; 0 where the system does not say. `root`
 // stands for / in tests.
