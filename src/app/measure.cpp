@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -46,6 +48,19 @@ void print_row(const BenchRow& row, double peak) {
 }
 
 }  // namespace
+
+void reset_peak_resident() {
+  std::ofstream file("/proc/self/clear_refs");  // 5: forget the largest size so far
+  file << 5;
+}
+
+double peak_resident() {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("VmHWM:")) return std::atof(line.c_str() + 6) * 1024;
+  }
+  return 0;
+}
 
 std::string format_seconds(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);

@@ -38,6 +38,10 @@ class Bench {
   std::vector<BenchRow> rows_;
 };
 
+// The most memory this process held since reset_peak_resident(), in bytes; 0 where the system does not say.
+void reset_peak_resident();
+double peak_resident();
+
 std::string format_seconds(double seconds);  // "12.3 ms"
 std::string format_bytes(double bytes);      // "512 KB"
 
