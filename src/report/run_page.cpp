@@ -121,6 +121,9 @@ std::vector<Html> small_charts(const RunSummary& run) {
                             metric::kGradientNorm, metric::kLearningRate}) {
     others.erase(known);
   }
+  if (run.sparsity) {  // has charts of its own
+    for (const char* known : {metric::kKeptKeys, metric::kSparseHeads, metric::kFallbacks}) others.erase(known);
+  }
   for (const std::string_view name : others) add_chart(charts, run, {.title = std::string(name)}, name, true);
   return charts;
 }
@@ -181,6 +184,7 @@ Page page_of(const RunSummary& run) {
     page.figures(small_charts(run));
   }
   add_samples(page, run);
+  if (run.sparsity) add_sparsity(page, *run.sparsity, run.rows);
   add_memory(page, run);
   if (!run.model.empty() || !run.machine.empty() || !run.configuration.empty()) {
     page.section("Setting");

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "report/html.h"
 #include "report/metrics.h"
 #include "report/page.h"
+#include "report/sparsity_page.h"
 
 namespace reel::report {
 
@@ -53,6 +55,7 @@ struct RunSummary {
   std::vector<Sample> samples;     // in any order
   std::int64_t skipped_steps = 0;  // whose gradients were not finite
   std::vector<std::string> warnings;
+  std::optional<SparsitySummary> sparsity;  // where attention was sparse
 };
 
 std::string run_page(const RunSummary& run);
