@@ -88,6 +88,21 @@ TEST(Select, ScoresFarBelowZeroStillOrder) {
   }
 }
 
+TEST(Select, ScoresThatRiseFarAboveTheFirstBlockStillOrder) {
+  // The exponentials of later blocks share the reference of the first one: 2^870 is no number of f32.
+  Selection s(1, 1, 2, 1500, 4, 3, 1, 5, 1);
+  for (std::size_t i = 0; i < s.q.size(); i += 4) s.q[i] = 100.0f;
+  for (std::size_t i = 0; i < s.k.size(); i += 4) s.k[i] += i / 4 < 600 ? -10.0f : 10.0f;
+  Threads threads(1);
+  const KeyLists lists = select(s.in, threads);
+  for (std::int64_t g = 0; g < 2; ++g) {
+    const auto weights = reference_weights(s.in, 0, 0, g);
+    auto sorted = weights;
+    std::sort(sorted.rbegin(), sorted.rend());
+    for (std::int32_t e : lists.list(0, 0, g)) EXPECT_GE(weights[static_cast<std::size_t>(e)], sorted[4] * (1 - 2e-3));
+  }
+}
+
 TEST(Select, EqualWeightsGoToTheLowerIndex) {
   for (std::int64_t samples : {1, 4}) {
     Selection s(1, 1, 3, 1000, 8, samples, 1, 137, 2);
