@@ -1,0 +1,237 @@
+#include "sparsity/hidden_predictor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "kernels/adamw.h"
+#include "kernels/elementwise.h"
+#include "kernels/gather.h"
+#include "sparsity/distil.h"
+
+namespace reel::sparsity {
+
+namespace {
+
+constexpr std::int64_t kDefaultRank = 16;
+constexpr std::int64_t kLearntQueries = 32;
+constexpr double kLearningRate = 0.02;
+constexpr double kClip = 1.0;  // norms are 0.3 at first and 0.03 later
+// Gradients are 1e-5 to 1e-3 where there is something to learn and 1e-9 by rounding where there is not (full rank).
+constexpr double kEps = 1e-6;
+
+std::size_t sized(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+std::vector<std::int32_t> all_tokens(std::int64_t tokens) {
+  std::vector<std::int32_t> all(sized(tokens));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+// Some rows of x [tokens][width].
+Buffer<float> gathered(const float* x, std::int64_t tokens, std::int64_t width, std::span<const std::int32_t> rows,
+                       Threads& threads) {
+  Buffer<float> out(rows.size() * sized(width));
+  kernels::gather_rows({x, sized(tokens), sized(width)}, rows, {out.data(), rows.size(), sized(width)}, threads);
+  return out;
+}
+
+}  // namespace
+
+HiddenPredictor::HiddenPredictor(const Shape& shape, std::int64_t rank, std::uint64_t seed)
+    : shape_(shape),
+      rank_(std::min(rank == 0 ? kDefaultRank : rank + rank % 2, shape.head_dim)),
+      width_(shape.heads * shape.head_dim),
+      seed_(seed),
+      layers_(sized(shape.layers)) {}
+
+std::size_t HiddenPredictor::side_floats() const { return sized(shape_.heads * rank_ * (width_ + 2)); }
+
+bool HiddenPredictor::fits(const Seen& seen) const {
+  return seen.origin != nullptr && seen.origin->hidden && seen.origin->hidden.width() == width_;
+}
+
+HiddenMap HiddenPredictor::map(const Seen& seen, const Layer& layer, int side) const {
+  const Origin& o = *seen.origin;
+  return HiddenMap(side == 0 ? HiddenMap::Source{o.wq, o.bq, o.norm_q} : HiddenMap::Source{o.wk, o.bk, o.norm_k},
+                   layer.picked, shape_,
+                   std::span<const float>(layer.learnt).subspan(sized(side) * side_floats(), side_floats()));
+}
+
+// From the first pass of a layer; what it was where something in it is not finite.
+void HiddenPredictor::start(const Seen& seen, Layer& layer, Threads& threads) const {
+  const std::size_t n = sized(shape_.heads * rank_), stride = sized(width_ + 2), tokens = sized(seen.tokens);
+  const float* hidden = seen.origin->hidden.data();
+  for (const float* values : {seen.q, seen.k, hidden}) {
+    if (kernels::any_not_finite({values, tokens * sized(width_)}, threads)) return;
+  }
+  Layer fresh;
+  fresh.picked = pick(seen, shape_, rank_);
+  fresh.learnt = Buffer<float>::zeros(2 * side_floats());
+  fresh.first = Buffer<float>::zeros(2 * side_floats());
+  fresh.second = Buffer<float>::zeros(2 * side_floats());
+  for (std::size_t i = 0; i < 2 * n; ++i) fresh.learnt[(i + 1) * stride - 1] = 1;
+  // The picked numbers are larger than those they stand for in the norm: a gain for each head makes up for it.
+  const Turns turns = turns_of(seen.origin->rope, fresh.picked, shape_, all_tokens(seen.tokens), threads);
+  Buffer<float> y(tokens * n);
+  for (int side = 0; side < 2; ++side) {
+    HiddenMap::Kept kept;
+    map(seen, fresh, side).forward({hidden, tokens, sized(width_)}, turns, y.data(), kept, threads);
+    const float* truth = side == 0 ? seen.q : seen.k;
+    for (std::size_t h = 0; h < sized(shape_.heads); ++h) {
+      double wanted = 0, got = 0;
+      for (std::size_t i = h * sized(rank_); i < (h + 1) * sized(rank_); ++i) {
+        const float* number = truth + h * sized(shape_.head_dim) + sized(fresh.picked[i]);
+        for (std::size_t t = 0; t < tokens; ++t) {
+          wanted += std::pow(static_cast<double>(number[t * sized(width_)]), 2);
+          got += std::pow(static_cast<double>(y[t * n + i]), 2);
+        }
+      }
+      const auto gain = static_cast<float>(got > 0 ? std::sqrt(wanted / got) : 1.0);
+      if (!std::isfinite(gain)) return;
+      for (std::size_t i = h * sized(rank_); i < (h + 1) * sized(rank_); ++i) {
+        fresh.learnt[sized(side) * side_floats() + (i + 1) * stride - 1] = gain;
+      }
+    }
+  }
+  layer = std::move(fresh);
+}
+
+void HiddenPredictor::learn(const Seen& seen, bool, Threads& threads) {
+  if (!fits(seen)) return;
+  Layer& layer = layers_[sized(seen.layer)];
+  if (!knows(seen.layer)) start(seen, layer, threads);
+  if (!knows(seen.layer)) return;
+
+  // Queries spread over the clip, others in every pass.
+  const std::int64_t queries = std::min(kLearntQueries, seen.tokens);
+  const Random random(seed_, static_cast<std::uint64_t>(seen.layer));
+  std::vector<std::int32_t> rows;
+  for (std::int64_t i = 0; i < queries; ++i) {
+    const std::int64_t first = i * seen.tokens / queries, end = (i + 1) * seen.tokens / queries;
+    const std::uint64_t draw = random.below(static_cast<std::uint64_t>(layer.updates * kLearntQueries + i),
+                                            static_cast<std::uint64_t>(end - first));
+    rows.push_back(static_cast<std::int32_t>(first + static_cast<std::int64_t>(draw)));
+  }
+
+  const float* hidden = seen.origin->hidden.data();
+  const Buffer<float> hidden_q = gathered(hidden, seen.tokens, width_, rows, threads);
+  const Buffer<float> true_q = gathered(seen.q, seen.tokens, width_, rows, threads);
+  const kernels::ConstRows x_q(hidden_q.data(), rows.size(), sized(width_));
+  const kernels::ConstRows x_k(hidden, sized(seen.tokens), sized(width_));
+  const Turns turns_q = turns_of(seen.origin->rope, layer.picked, shape_, rows, threads);
+  const Turns turns_k = turns_of(seen.origin->rope, layer.picked, shape_, all_tokens(seen.tokens), threads);
+  const HiddenMap map_q = map(seen, layer, 0), map_k = map(seen, layer, 1);
+  HiddenMap::Kept kept_q, kept_k;
+  Buffer<float> low_q(rows.size() * map_q.numbers()), low_k(sized(seen.tokens) * map_k.numbers());
+  map_q.forward(x_q, turns_q, low_q.data(), kept_q, threads);
+  map_k.forward(x_k, turns_k, low_k.data(), kept_k, threads);
+
+  Buffer<float> dlow_q(low_q.size()), dlow_k(low_k.size());
+  distil({.heads = shape_.heads,
+          .head_dim = shape_.head_dim,
+          .rank = rank_,
+          .queries = queries,
+          .keys = seen.tokens,
+          .q = true_q.data(),
+          .k = seen.k,
+          .low_q = low_q.data(),
+          .low_k = low_k.data()},
+         dlow_q.data(), dlow_k.data(), threads);
+  Buffer<float> gradient(2 * side_floats());
+  const std::span<float> both = gradient;
+  map_q.backward(x_q, turns_q, kept_q, dlow_q.data(), both.first(side_floats()), threads);
+  map_k.backward(x_k, turns_k, kept_k, dlow_k.data(), both.last(side_floats()), threads);
+
+  const double norm = std::sqrt(kernels::sum_squares(gradient, threads));
+  if (!std::isfinite(norm)) return;
+  kernels::adamw_step({.lr = kLearningRate,
+                       .beta2 = 0.99,
+                       .eps = kEps,
+                       .grad_scale = norm > kClip ? kClip / norm : 1.0,
+                       .step = ++layer.updates},
+                      layer.learnt, gradient, layer.first, layer.second, threads);
+}
+
+void HiddenPredictor::predict(const Seen& seen, std::span<const std::int64_t> heads, std::span<const std::int32_t> rows,
+                              std::int64_t rank, float* low_q, float* low_k, Threads& threads) const {
+  REEL_CHECK(fits(seen) && knows(seen.layer) && rank >= rank_);
+  const Layer& layer = layers_[sized(seen.layer)];
+  for (int side = 0; side < 2; ++side) {
+    const std::vector<std::int32_t> all = side == 0 ? std::vector<std::int32_t>() : all_tokens(seen.tokens);
+    const std::span<const std::int32_t> tokens = side == 0 ? rows : std::span<const std::int32_t>(all);
+    const Turns turns = turns_of(seen.origin->rope, layer.picked, shape_, tokens, threads);
+    const HiddenMap low = map(seen, layer, side);
+    float* out = side == 0 ? low_q : low_k;
+    if (rank > rank_) std::fill_n(out, sized(seen.batch) * heads.size() * tokens.size() * sized(rank), 0.0f);
+    Buffer<float> y(tokens.size() * low.numbers());
+    HiddenMap::Kept kept;
+    for (std::int64_t b = 0; b < seen.batch; ++b) {
+      const float* x = seen.origin->hidden.data() + b * seen.tokens * width_;
+      const Buffer<float> some = side == 0 ? gathered(x, seen.tokens, width_, rows, threads) : Buffer<float>();
+      low.forward({side == 0 ? some.data() : x, tokens.size(), sized(width_)}, turns, y.data(), kept, threads);
+      for (const std::int64_t h : heads) {
+        kernels::copy_rows({y.data() + h * rank_, tokens.size(), sized(rank_), low.numbers()},
+                           {out, tokens.size(), sized(rank_), sized(rank)}, threads);
+        out += tokens.size() * sized(rank);
+      }
+    }
+  }
+}
+
+std::vector<Predictor::Saved> HiddenPredictor::save() const {
+  const std::int64_t n = shape_.heads * rank_;
+  std::vector<Saved> saved = {{"hidden.updates", {shape_.layers}, {}}};
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    const Layer& layer = layers_[l];
+    saved[0].values.push_back(layer.learnt.size() > 0 ? static_cast<float>(layer.updates) : -1.0f);
+    if (layer.learnt.size() == 0) continue;
+    saved.push_back({fmt::format("hidden.{}.picked", l),
+                     {shape_.heads, rank_},
+                     std::vector<float>(layer.picked.begin(), layer.picked.end())});
+    const auto add = [&](const char* name, const Buffer<float>& values) {
+      saved.push_back(
+          {fmt::format("hidden.{}.{}", l, name), {2, n, width_ + 2}, std::vector<float>(values.begin(), values.end())});
+    };
+    add("learnt", layer.learnt);
+    add("first", layer.first);
+    add("second", layer.second);
+  }
+  return saved;
+}
+
+void HiddenPredictor::load(const SafetensorsFile& file) {
+  const auto read = [&](const std::string& name, const std::vector<std::int64_t>& shape) {
+    if (!file.contains(name) || file.info(name).shape != shape) {
+      throw Error(file.name() + ": has no predictor from hidden states for this model and rank",
+                  "the run file must describe the model, sparsity.predictor and sparsity.rank of the checkpoint");
+    }
+    return file.read_f32(name);
+  };
+  const std::int64_t n = shape_.heads * rank_;
+  const Buffer<float> updates = read("hidden.updates", {shape_.layers});
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    Layer& layer = layers_[l];
+    layer = Layer();
+    if (!(updates[l] >= 0)) continue;
+    const std::string name = fmt::format("hidden.{}.", l);
+    for (const float value : read(name + "picked", {shape_.heads, rank_})) {
+      if (!(value >= 0 && value < static_cast<float>(shape_.head_dim))) {
+        throw Error(fmt::format("{}: {}picked holds {}, numbers of a head are 0 to {}", file.name(), name, value,
+                                shape_.head_dim - 1),
+                    "the checkpoint is damaged: resume from another one");
+      }
+      layer.picked.push_back(static_cast<std::int32_t>(value));
+    }
+    layer.learnt = read(name + "learnt", {2, n, width_ + 2});
+    layer.first = read(name + "first", {2, n, width_ + 2});
+    layer.second = read(name + "second", {2, n, width_ + 2});
+    layer.updates = static_cast<std::int64_t>(updates[l]);
+  }
+}
+
+}  // namespace reel::sparsity
