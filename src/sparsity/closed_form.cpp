@@ -13,14 +13,20 @@ namespace {
 // Square matrices of a few dozen to 256 rows, row-major, in double.
 using Matrix = std::vector<double>;
 
-// The lower triangle L with A = L L^T. A is positive definite (a ridge was added).
-Matrix cholesky(const Matrix& a, std::size_t n) {
+// The lower triangle L with C + ridge = L L^T. Moments are sums of f32: where rows live in fewer directions than there
+// are, C is singular up to their rounding, some 1e-7 of its trace. The ridge lies above that, and no pivot below the
+// ridge, else projections grow beyond all bounds.
+Matrix cholesky(Matrix a, std::size_t n) {
+  double trace = 0;
+  for (std::size_t i = 0; i < n; ++i) trace += a[i * n + i];
+  const double ridge = std::max(1e-6 * trace, 1e-20);
+  for (std::size_t i = 0; i < n; ++i) a[i * n + i] += ridge;
   Matrix l(n * n, 0.0);
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = 0; j <= i; ++j) {
       double sum = a[i * n + j];
       for (std::size_t m = 0; m < j; ++m) sum -= l[i * n + m] * l[j * n + m];
-      l[i * n + j] = i == j ? std::sqrt(std::max(sum, 1e-30)) : sum / l[j * n + j];
+      l[i * n + j] = i == j ? std::sqrt(std::max(sum, ridge)) : sum / l[j * n + j];
     }
   }
   return l;
@@ -87,14 +93,6 @@ std::vector<double> solve_transposed(const Matrix& l, const double* b, std::size
   return x;
 }
 
-Matrix with_ridge(Matrix c, std::size_t n) {
-  double trace = 0;
-  for (std::size_t i = 0; i < n; ++i) trace += c[i * n + i];
-  const double ridge = std::max(1e-6 * trace / static_cast<double>(n), 1e-20);
-  for (std::size_t i = 0; i < n; ++i) c[i * n + i] += ridge;
-  return c;
-}
-
 }  // namespace
 
 void Moments::mix(const Moments& fresh, double decay) {
@@ -114,7 +112,7 @@ LowRank closed_form(const Moments& q, const Moments& k, std::int64_t rank) {
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = 0; j < n; ++j) centred[i * n + j] -= k.mean[i] * k.mean[j];
   }
-  const Matrix lq = cholesky(with_ridge(q.product, n), n), lk = cholesky(with_ridge(centred, n), n);
+  const Matrix lq = cholesky(q.product, n), lk = cholesky(std::move(centred), n);
   Matrix product(n * n, 0.0);  // L_q^T L_k
   for (std::size_t m = 0; m < n; ++m) {
     for (std::size_t i = 0; i <= m; ++i) {

@@ -101,6 +101,26 @@ TEST(ClosedForm, FindsTheDirectionsThatMatter) {
   EXPECT_NEAR(error(q, k, dim, three), left / all, 0.02);
 }
 
+// A flat picture: rows in fewer directions than there are numbers, moments with the rounding of f32.
+TEST(ClosedForm, RowsOfFewDirectionsGiveFiniteProjections) {
+  for (const std::int64_t rank : {1, 3, 12}) {
+    const std::int64_t dim = 64;
+    const auto q = rows(200, dim, rank, 0, 0, 1), k = rows(200, dim, rank, 0, 0, 2);
+    Moments of_q = moments(q, dim), of_k = moments(k, dim);
+    std::uint64_t at = 0;
+    for (Moments* each : {&of_q, &of_k}) {
+      for (double& value : each->product) value = static_cast<float>(value * (1 + 1e-7 * Random(7).normal(at++)));
+      for (double& value : each->mean) value = static_cast<float>(value);
+    }
+    for (const std::int64_t wanted : {16, 64}) {
+      const LowRank low = closed_form(of_q, of_k, wanted);
+      for (const float value : low.q) ASSERT_LT(std::abs(value), 1e6f);
+      for (const float value : low.k) ASSERT_LT(std::abs(value), 1e6f);
+      EXPECT_LT(error(q, k, dim, low), 1e-4);
+    }
+  }
+}
+
 TEST(ClosedForm, BeatsPrincipalDirectionsOfTheKeysAlone) {
   // Keys vary most where queries never look.
   const std::int64_t dim = 16;
