@@ -94,6 +94,7 @@ Times sparse_seconds(Problem& p, double share, int granularity, Threads& threads
 }  // namespace
 
 BreakEven measure_break_even(std::int64_t tokens, std::int64_t head_dim, Threads& threads) {
+  REEL_CHECK(tokens % kGroup == 0);
   Problem p(threads.count(), tokens, head_dim);
   const double dense = dense_seconds(p, threads);
   // The time of a sparse head is a line in the share of its keys.
@@ -101,8 +102,9 @@ BreakEven measure_break_even(std::int64_t tokens, std::int64_t head_dim, Threads
   const Times tiles = sparse_seconds(p, 0.125, attention::kTileKeys, threads);
   const double slope = (many.choose + many.attend - few.choose - few.attend) / (0.5 - 0.125);
   BreakEven result;
-  result.share = std::clamp(0.125 + (dense - few.choose - few.attend) / std::max(slope, 1e-12), 0.01, 0.95);
-  result.tile_cost = std::clamp(tiles.attend / few.attend, 0.1, 10.0);
+  const double share = 0.125 + (dense - few.choose - few.attend) / std::max(slope, 1e-12);
+  result.share = static_cast<float>(std::clamp(share, 0.01, 0.95));
+  result.tile_cost = static_cast<float>(std::clamp(tiles.attend / few.attend, 0.1, 10.0));
   return result;
 }
 
@@ -114,7 +116,8 @@ BreakEven break_even_for(const std::string& cache, std::int64_t tokens, std::int
     try {
       const Csv known = Csv::load(cache);
       for (std::size_t row = 0; row < known.rows(); ++row) {
-        const BreakEven found{known.number(row, "share"), known.number(row, "tile_cost")};
+        const BreakEven found{static_cast<float>(known.number(row, "share")),
+                              static_cast<float>(known.number(row, "tile_cost"))};
         if (known.text(row, "instructions") == kernels::target() && known.integer(row, "tokens") == length &&
             known.integer(row, "head_dim") == head_dim) {
           return found;

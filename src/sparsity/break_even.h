@@ -8,12 +8,14 @@
 
 namespace reel::sparsity {
 
+// f32, as checkpoints keep it: a run that is resumed decides with the same numbers.
 struct BreakEven {
-  double share = 0.5;
-  double tile_cost = 1;  // time of a key in lists of whole tiles, over that of a key in lists of tokens
+  float share = 0.5f;
+  float tile_cost = 1;  // time of a key in lists of whole tiles, over that of a key in lists of tokens
 };
 
-// Forward and backward of one head for each thread, rank 16, 16 scored queries a group: seconds.
+// Forward and backward of one head for each thread, rank 16, 16 scored queries a group: seconds. `tokens` are whole
+// groups of 64.
 BreakEven measure_break_even(std::int64_t tokens, std::int64_t head_dim, Threads& threads);
 
 // The same, looked up in the CSV file `cache` of this machine; measured and added where it is not there. Lengths are

@@ -35,8 +35,8 @@ attention::KeyLists choose_keys(const Seen& seen, const ChooseInput& in, Threads
       low_k(sized(seen.batch * n * seen.tokens * select.rank));
   in.predictor->predict(seen, heads, in.sampled, select.rank, low_q.data(), low_k.data(), threads);
   if (kernels::any_not_finite(low_q, threads) || kernels::any_not_finite(low_k, threads)) return {};
-  // Finite numbers may still have products beyond f32.
-  if (largest(low_q) * largest(low_k) * static_cast<double>(select.rank) > 1e37) return {};
+  // Finite numbers may still have products beyond f32; for selection -1e30 is less than any score.
+  if (largest(low_q) * largest(low_k) * static_cast<double>(select.rank) > 1e29) return {};
   const std::int64_t entries = (seen.tokens + in.granularity - 1) / in.granularity;
   for (std::int64_t b = 0; b < seen.batch; ++b) {
     for (const ChosenHead& member : in.members) {

@@ -42,7 +42,7 @@ Controller::Controller(const SparsityConfig& config, const Shape& shape, const O
       predictor_(make_predictor(config, shape)),
       averages_(sized(shape.layers)),
       kept_(sized(shape.layers)) {
-  if (config_.break_even > 0) options_.break_even.share = config_.break_even;
+  if (config_.break_even > 0) options_.break_even.share = static_cast<float>(config_.break_even);
 }
 
 void Controller::begin(std::int64_t step, bool training, int stream) {
@@ -50,8 +50,8 @@ void Controller::begin(std::int64_t step, bool training, int stream) {
   training_ = training;
   stream_ = stream;
   kept_pairs_ = all_pairs_ = 0;
-  std::fill(kept_.begin(), kept_.end(), nullptr);
-  if (training) held_.clear();
+  std::fill(kept_.begin(), kept_.end(), std::nullopt);
+  if (training || stream < 0) held_.clear();
 }
 
 std::shared_ptr<const TokenOrder> Controller::order(const std::array<std::int64_t, 3>& grid,
@@ -97,8 +97,8 @@ Tensor Controller::attend(tape::Tape& tape, int layer, const Tensor& q, const Te
       tape.run({.name = "profile and predictor"}, [&] { look(seen, tape.threads()); });
     }
     tape.run({.name = "choose keys"}, [&] {
-      lists =
-          tape.rerunning() && kept_[sized(layer)] != nullptr ? kept_[sized(layer)] : lists_for(seen, tape.threads());
+      const std::optional<Lists>& kept = kept_[sized(layer)];
+      lists = tape.rerunning() && kept.has_value() ? *kept : lists_for(seen, tape.threads());
     });
   }
   if (!tape.rerunning()) {
@@ -109,7 +109,7 @@ Tensor Controller::attend(tape::Tape& tape, int layer, const Tensor& q, const Te
       on_lists(layer, lists != nullptr ? *lists : attention::dense_lists(q.dim(0), q.dim(2), q.dim(1), k.dim(1)));
     }
     // For a recomputed part, which keeps its input: lists no larger than that are kept too, others chosen again.
-    if (training_ && lists != nullptr && bytes(*lists) <= 4.0 * static_cast<double>(q.size())) {
+    if (training_ && (lists == nullptr || bytes(*lists) <= 4.0 * static_cast<double>(q.size()))) {
       kept_[sized(layer)] = lists;
     }
   }
@@ -127,15 +127,17 @@ Controller::Lists Controller::choose(const Seen& seen, Threads& threads) {
   if (config_.mode == "random") {
     const std::uint64_t seed =
         options_.seed * 1000003 + static_cast<std::uint64_t>(step_) * 1009 + static_cast<std::uint64_t>(seen.layer);
-    return std::make_shared<KeyLists>(random_own_lists(*order_, seen.batch, shape_.heads, share, seed));
+    return std::make_shared<KeyLists>(
+        with_own_tile(random_own_lists(*order_, seen.batch, shape_.heads, share, seed), always_));
   }
   if (config_.mode == "static") {
-    if (averages_[sized(seen.layer)].size() == 0) return nullptr;
+    if (!has_averages(seen.layer)) return nullptr;
     return std::make_shared<KeyLists>(static_lists(seen.layer, seen.batch));
   }
   if (fixed_ == nullptr || fixed_->batch != seen.batch) {
-    fixed_ = std::make_shared<KeyLists>(config_.mode == "own" ? own_lists(*order_, seen.batch, shape_.heads)
-                                                              : window_lists(*order_, seen.batch, shape_.heads, share));
+    const KeyLists lists = config_.mode == "own" ? own_lists(*order_, seen.batch, shape_.heads)
+                                                 : window_lists(*order_, seen.batch, shape_.heads, share);
+    fixed_ = std::make_shared<KeyLists>(with_own_tile(lists, always_));
   }
   return fixed_;
 }
@@ -149,7 +151,7 @@ Controller::Lists Controller::dynamic_lists(const Seen& seen, Threads& threads) 
   for (std::int64_t h = 0; h < shape_.heads; ++h) {
     if (head(layer, h).sparse == 0) continue;
     tokens_cost += static_cast<double>(head(layer, h).needed_predicted);
-    tiles_cost += static_cast<double>(head(layer, h).needed_tiles) * options_.break_even.tile_cost;
+    tiles_cost += static_cast<double>(head(layer, h).needed_tiles * options_.break_even.tile_cost);
   }
   if (tokens_cost == 0) return nullptr;
   const bool by_mass = config_.keys == 0 && config_.layer_keys.empty();

@@ -19,6 +19,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,7 +55,7 @@ class Controller {
   Controller(const SparsityConfig& config, const Shape& shape, const Options& options);
 
   // Before each pass. Only passes that train may profile. Sampling passes with the same stream (0, 1, ...: with text,
-  // without) follow each other in denoising steps and may keep lists.
+  // without) follow each other in denoising steps and may keep lists; a pass without a stream begins anew.
   void begin(std::int64_t step, bool training, int stream = -1);
   // The order of tokens for this grid, made once; tiles do not reach over `cuts` (frames).
   std::shared_ptr<const TokenOrder> order(const std::array<std::int64_t, 3>& grid,
@@ -107,6 +108,7 @@ class Controller {
 
   // static_lists.cpp
   void average_weights(const Seen& seen, Threads& threads);
+  bool has_averages(int layer) const;  // of clips of the present size
   attention::KeyLists static_lists(int layer, std::int64_t batch) const;
 
   SparsityConfig config_;
@@ -119,8 +121,9 @@ class Controller {
   std::vector<std::int64_t> cuts_;
   std::vector<std::int32_t> always_;  // keys that every list holds
   std::map<std::int64_t, std::vector<std::int32_t>> sample_tokens_;
-  Lists fixed_;                               // window and own: the same for every layer
-  std::vector<Lists> kept_;                   // of a layer, for the run again of a recomputed part
+  Lists fixed_;  // window and own: the same for every layer
+  // Of a layer, for the run again of a recomputed part; null: dense, nothing: to be chosen again.
+  std::vector<std::optional<Lists>> kept_;
   std::map<std::pair<int, int>, Held> held_;  // by stream and layer
   std::int64_t step_ = 0, fallbacks_ = 0, reused_ = 0, batch_ = 1;
   int stream_ = -1;

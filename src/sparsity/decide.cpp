@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "kernels/elementwise.h"
 #include "sparsity/controller.h"
 
 namespace reel::sparsity {
@@ -27,8 +28,11 @@ bool Controller::profiles_at(std::int64_t step) const {
 
 void Controller::look(const Seen& seen, Threads& threads) {
   const bool now = profiles_at(step_);
-  if (config_.mode == "static" && now) average_weights(seen, threads);
-  if (config_.mode != "dynamic") return;
+  if (config_.mode != "dynamic" && (config_.mode != "static" || !now)) return;
+  // A clip whose numbers are not finite teaches nothing, and the profile of it would stay in the averages for good.
+  const std::size_t size = sized(seen.batch * seen.tokens * shape_.heads * shape_.head_dim);
+  if (kernels::any_not_finite({seen.q, size}, threads) || kernels::any_not_finite({seen.k, size}, threads)) return;
+  if (config_.mode == "static") return average_weights(seen, threads);
   // What the predictor knew before this pass is what is judged: the clip at hand must not help it.
   const bool known = predictor_->knows(seen.layer);
   if (known && now) profile(seen, threads);
@@ -81,6 +85,7 @@ void Controller::profile(const Seen& seen, Threads& threads) {
 
 void Controller::decide(int layer, std::int64_t h, const HeadProfile& seen) {
   Head& head = heads_[sized(layer * shape_.heads + h)];
+  if (!std::isfinite(seen.covered)) return;  // scores beyond f32: as above
   // As few scored queries as nearly do: 16 suffice on smooth content and fail on lookups.
   const HeadProfile::Predicted* best = &seen.predicted.back();
   for (const auto& each : seen.predicted) {
@@ -88,10 +93,6 @@ void Controller::decide(int layer, std::int64_t h, const HeadProfile& seen) {
       best = &each;
       break;
     }
-  }
-  if (!std::isfinite(best->covered) || !std::isfinite(seen.covered)) {  // the model itself has gone astray
-    head.sparse = 0;
-    return;
   }
   const auto average = [&](float& value, double fresh) {
     const double decay = head.profiles == 0 ? 0 : kAverageDecay;
@@ -109,14 +110,14 @@ void Controller::decide(int layer, std::int64_t h, const HeadProfile& seen) {
   head.samples = static_cast<float>(best->samples);
   head.profiles += 1;
   if (!config_.layer_keys.empty()) {  // told, not decided
-    head.sparse = share_for(layer, h) < 1 ? 1.0f : 0.0f;
+    head.sparse = step_ >= config_.start && share_for(layer, h) < 1 ? 1.0f : 0.0f;
     return;
   }
   const double tile = config_.keys > 0 ? 0 : 1.0 / static_cast<double>(order_->groups());
   const double share = share_for(layer, h) + tile;
   const bool was = head.sparse != 0;
   const bool good = static_cast<double>(head.quality) >= (was ? kStillGood : kGood);
-  const bool pays = share <= options_.break_even.share * (was ? kStillPays : 1.0);
+  const bool pays = share <= static_cast<double>(options_.break_even.share) * (was ? kStillPays : 1.0);
   head.sparse = step_ >= config_.start && head.profiles >= 2 && good && pays && lists_fit(layer, h) ? 1.0f : 0.0f;
 }
 

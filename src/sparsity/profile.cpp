@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
 
 #include "base/buffer.h"
@@ -144,6 +145,10 @@ HeadProfile profile_head(const ProfileInput& in, Threads& threads) {
     const std::int64_t queries = end - first;
     const Buffer<float> p = scores(in.q + first * in.q_stride, in.q_stride, queries, in.k, in.k_stride, in.keys,
                                    in.head_dim, in.scale, threads);
+    if (kernels::any_not_finite(p, threads)) {
+      profile.covered = std::numeric_limits<double>::quiet_NaN();
+      return profile;
+    }
     look_at_queries(p, in.keys, in.mass, profile);
     const Buffer<float> weights = group_weights(p, in.keys, threads);
     profile.needed += keys_for_mass(weights, {}, in.mass) / keys;
@@ -151,9 +156,10 @@ HeadProfile profile_head(const ProfileInput& in, Threads& threads) {
     for (std::size_t choice = 0; choice < profile.predicted.size(); ++choice) {
       HeadProfile::Predicted& predicted = profile.predicted[choice];
       predicted.samples = in.samples[choice];
-      const Buffer<float> guess = group_weights(
+      Buffer<float> guess = group_weights(
           scores(low_q, in.rank, predicted.samples, in.low_k, in.rank, in.keys, in.rank, in.scale, threads), in.keys,
           threads);
+      if (kernels::any_not_finite(guess, threads)) std::fill(guess.begin(), guess.end(), 0.0f);
       low_q += predicted.samples * in.rank;
       predicted.needed += keys_for_mass(weights, guess, in.mass) / keys;
       predicted.needed_tiles +=

@@ -12,7 +12,8 @@
 
 namespace reel::sparsity {
 
-// Shares are of all keys; everything is a mean over the groups looked at.
+// Shares are of all keys; everything is a mean over the groups looked at. Where a true score is not finite, `covered`
+// is NaN and the rest means nothing; a predictor whose scores are not finite finds keys as they come.
 struct HeadProfile {
   double query_sparsity = 0;  // keys that a single query does not need for the mass (the paper's definition)
   double overlap = 0;         // critical keys of a query that are critical for the group's first query, too

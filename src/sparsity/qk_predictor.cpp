@@ -42,8 +42,9 @@ bool finite(const Moments& moments) {
   return std::all_of(moments.product.begin(), moments.product.end(), [](double x) { return std::isfinite(x); });
 }
 
-// Checkpoints keep f32: what is kept is what is used.
+// Checkpoints keep f32: what is kept is what is used. Moments that a damaged file left are begun anew.
 void mix(Moments& into, const Moments& fresh) {
+  if (!finite(into)) into = Moments();
   into.mix(fresh, kDecay);
   for (double& value : into.product) value = static_cast<float>(value);
   for (double& value : into.mean) value = static_cast<float>(value);

@@ -1,4 +1,9 @@
 // What checkpoints keep of a controller.
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
 #include "base/error.h"
 #include "sparsity/controller.h"
 
@@ -7,18 +12,22 @@ namespace reel::sparsity {
 namespace {
 
 constexpr std::int64_t kHeadFloats = sizeof(Head) / sizeof(float);
+constexpr float kMostSamples = 4096;  // of a group, more than any has
 
 template <class T>
 auto as_floats(std::vector<T>& values) {
   return std::span<float>(reinterpret_cast<float*>(values.data()), values.size() * sizeof(T) / sizeof(float));
 }
 
+[[noreturn]] void damaged(const SafetensorsFile& file, const std::string& tensor) {
+  throw Error(fmt::format("{}: {} holds numbers that cannot be", file.name(), tensor), "go on from another checkpoint");
+}
+
 }  // namespace
 
 void Controller::save(const std::string& path) const {
   std::vector<Head> heads = heads_;
-  const std::vector<float> costs = {static_cast<float>(options_.break_even.share),
-                                    static_cast<float>(options_.break_even.tile_cost)};
+  const std::vector<float> costs = {options_.break_even.share, options_.break_even.tile_cost};
   const std::vector<Predictor::Saved> predictor = predictor_->save();
   SafetensorsWriter writer;
   writer.add("heads", {shape_.layers, shape_.heads, kHeadFloats}, std::span<const float>(as_floats(heads)));
@@ -38,9 +47,20 @@ void Controller::load(const std::string& path) {
     throw Error(file.name() + ": is of another model", "the run file must describe the model of the checkpoint");
   }
   file.read_f32("heads", as_floats(heads_));
+  for (const float value : as_floats(heads_)) {
+    if (!std::isfinite(value)) damaged(file, "heads");
+  }
+  for (const Head& head : heads_) {
+    const auto share = [](float x) { return x >= 0 && x <= 1.01f; };
+    if (!share(head.needed_predicted) || !share(head.needed_tiles) || head.samples < (head.profiles > 0 ? 1 : 0) ||
+        head.samples > kMostSamples) {
+      damaged(file, "heads");
+    }
+  }
   if (config_.break_even == 0) {
-    const Buffer<float> costs = file.read_f32("break_even");
-    options_.break_even = {static_cast<double>(costs[0]), static_cast<double>(costs[1])};
+    std::array<float, 2> costs;
+    file.read_f32("break_even", costs);
+    options_.break_even = {costs[0], costs[1]};
   }
   predictor_->load(file);
   for (std::size_t i = 0; i < averages_.size(); ++i) {

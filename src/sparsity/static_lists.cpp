@@ -18,7 +18,7 @@ namespace {
 
 std::size_t sized(std::int64_t n) { return static_cast<std::size_t>(n); }
 
-constexpr double kStaticDecay = 0.8;
+constexpr float kStaticDecay = 0.8f;
 
 }  // namespace
 
@@ -29,13 +29,11 @@ void Controller::average_weights(const Seen& seen, Threads& threads) {
   const std::int64_t groups = order_->groups();
   if (tokens > 16384)
     throw Error("sparsity.mode = static is a control for clips of up to 16,384 tokens", "use dynamic");
-  Buffer<float>& averages = averages_[sized(seen.layer)];
-  const bool first = averages.size() == 0;
-  if (first) averages = Buffer<float>::zeros(sized(shape_.heads * groups * tokens));
+  Buffer<float> fresh(sized(shape_.heads * groups * tokens));
   for (std::int64_t h = 0; h < shape_.heads; ++h) {
     for (std::int64_t g = 0; g < groups; ++g) {
       const std::int64_t begin = order_->group_starts[sized(g)], queries = order_->group_starts[sized(g) + 1] - begin;
-      Buffer<float> p(sized(queries * tokens)), weights(sized(tokens));
+      Buffer<float> p(sized(queries * tokens));
       kernels::gemm({.form = kernels::Form::kXWt,
                      .rows = sized(queries),
                      .columns = sized(tokens),
@@ -48,20 +46,30 @@ void Controller::average_weights(const Seen& seen, Threads& threads) {
       kernels::scale(1.0f / std::sqrt(static_cast<float>(dim)), p, p, threads);
       const kernels::Rows rows(p.data(), sized(queries), sized(tokens));
       kernels::softmax(rows, rows, nullptr, threads);
-      kernels::column_sums(rows, weights.data(), kernels::Write::kOverwrite, threads);
-      float* average = averages.data() + (h * groups + g) * tokens;
-      const float decay = first ? 0.0f : static_cast<float>(kStaticDecay);
-      for (std::int64_t j = 0; j < tokens; ++j) average[j] = decay * average[j] + (1 - decay) * weights[sized(j)];
+      kernels::column_sums(rows, fresh.data() + (h * groups + g) * tokens, kernels::Write::kOverwrite, threads);
     }
   }
+  if (kernels::any_not_finite(fresh, threads)) return;  // scores beyond f32
+  Buffer<float>& averages = averages_[sized(seen.layer)];
+  if (has_averages(seen.layer)) {
+    for (std::size_t i = 0; i < fresh.size(); ++i)
+      fresh[i] = kStaticDecay * averages[i] + (1 - kStaticDecay) * fresh[i];
+  }
+  averages = std::move(fresh);
+}
+
+bool Controller::has_averages(int layer) const {
+  return averages_[sized(layer)].size() == sized(shape_.heads * order_->groups() * order_->tokens());
 }
 
 KeyLists Controller::static_lists(int layer, std::int64_t batch) const {
   const Buffer<float>& averages = averages_[sized(layer)];
   const std::int64_t tokens = order_->tokens(), groups = order_->groups();
   const double share = config_.keys > 0 ? config_.keys : 0.1;
-  const std::int64_t count =
-      std::clamp<std::int64_t>(static_cast<std::int64_t>(std::ceil(share * static_cast<double>(tokens))), 1, tokens);
+  // The own tile is part of the budget, as it is where keys are chosen.
+  const std::int64_t own = config_.group[0] * config_.group[1] * config_.group[2];
+  const std::int64_t count = std::clamp<std::int64_t>(
+      static_cast<std::int64_t>(std::ceil(share * static_cast<double>(tokens))) - own, 1, tokens);
   attention::KeyListsBuilder builder(batch, shape_.heads, tokens, order_->group_starts);
   std::vector<std::int32_t> keys(sized(tokens));
   for (std::int64_t b = 0; b < batch; ++b) {
