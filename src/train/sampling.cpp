@@ -31,6 +31,8 @@ void sample_clips(const RunConfig& config, model::Denoiser& model, tape::Pool& p
     const tape::Tensor result = model.forward(context, in);
     std::copy_n(result.data(), out.size(), out.data());
   };
+  // What clips before these left behind is no part of them.
+  if (options.sparsity != nullptr) options.sparsity->begin(options.trained_steps, false);
   const diffusion::SamplerOptions sampler{.steps = options.steps,
                                           .guidance = options.guidance,
                                           .seed = options.seed,
