@@ -33,7 +33,7 @@ Html scores_chart(const Figures& f, bool cumulative) {
                    ? std::string("Share of the scores that are smaller.")
                    : fmt::format(
                          "Share of the scores in each fifth of a power of ten. Equal attention would give every key "
-                         "10^{:.1f}. Smaller ones are not drawn: the chart beside begins with their share.",
+                         "10^{:.1f}. Smaller ones are not drawn: the next chart begins with their share.",
                          -std::log10(static_cast<double>(std::max<std::int64_t>(f.tokens, 1))));
   chart.x_name = "attention score, as a power of ten";
   chart.y_unit = Unit::kShare;

@@ -12,6 +12,8 @@ namespace reel::report {
 
 namespace {
 
+constexpr int kFrameWidth = 110;  // pixels at least: eight frames beside each other on a desk, three on a phone
+
 // Cells of the token grid in one frame as a path; neighbours in a row are one piece. The unit is one token.
 std::string cells_of(const std::vector<std::int32_t>& tokens, const std::array<std::int64_t, 3>& grid,
                      std::int64_t frame) {
@@ -74,7 +76,7 @@ Html draw_head(const GroupKeys& g, const GroupKeys::Head& head) {
       head.layer, head.head, format_count(static_cast<std::int64_t>(head.keys.size())),
       format_count(static_cast<std::int64_t>(all)),
       escape(format_value(static_cast<double>(head.keys.size()) / all, Unit::kShare)),
-      escape(format_value(head.covered, Unit::kShare)), g.frames.size() > 12 ? 100 : 150);
+      escape(format_value(head.covered, Unit::kShare)), kFrameWidth);
   for (const GroupKeys::Frame& frame : g.frames) {
     out += fmt::format("<div>{}<div class=\"note\" style=\"margin:0\">frame {}</div></div>\n",
                        draw_frame(g, head, frame), frame.number);

@@ -11,6 +11,7 @@
 #include "kernels/cpu.h"
 #include "report/run_page.h"
 #include "train/sampling.h"
+#include "train/sparsity_figures.h"
 
 namespace reel::train {
 
@@ -127,6 +128,7 @@ void write_page(const std::string& run, Trainer& trainer, data::Source& source, 
   page.skipped_steps = state.skipped;
   if (source.skipped() > 0)
     page.warnings.push_back(fmt::format("{} clips could not be read and were left out", source.skipped()));
+  if (trainer.sparsity() != nullptr) page.sparsity = sparsity_summary(run, trainer, source, need);
   report::write_run_page(page, run + "/report.html");
 }
 
