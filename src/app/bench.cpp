@@ -118,6 +118,23 @@ void add_bench(CLI::App& parser, Action& action) {
   train->add_option("--steps", options->steps, "steps to measure after a first one; the best counts")
       ->capture_default_str();
   train->add_option("--set", options->set, "another value for a key of the run file, as train.recompute=true");
+  CLI::App* quality =
+      add("quality", "what sparse training loses: dense, dynamic and controls from the same seeds", bench_quality);
+  quality->add_option("--model", options->model, "a run file; without: configs/storyboard-b.toml")
+      ->type_name("FILE.toml");
+  quality->add_option("--seeds", options->seeds, "runs of each arm")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000}))
+      ->capture_default_str();
+  quality->add_option("--steps", options->train_steps, "steps of a run; without: as the run file says")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  quality->add_option("--keys", options->keys, "share of the keys that sparse attention looks at, own tile included")
+      ->check(CLI::Range(0.001, 1.0))
+      ->capture_default_str();
+  quality->add_option("--arms", options->arms, "ways to choose keys, dense first")
+      ->delimiter(',')
+      ->capture_default_str();
+  quality->add_option("--set", options->set, "another value for a key of the run file, as data.validation=64");
+  quality->add_option("--report", options->report, "write a page with curves there")->type_name("FILE.html");
 }
 
 }  // namespace reel::app

@@ -20,10 +20,15 @@ struct BenchOptions {
   std::string lists;
   // select
   std::int64_t rank = 16, samples = 16;
-  // train
+  // train and quality
   std::string model;
   std::vector<std::string> set;
-  std::int64_t steps = 2;
+  std::int64_t steps = 2;  // that are measured
+  // quality
+  std::int64_t train_steps = 0, seeds = 3;  // 0: as the run file says
+  double keys = 0.15;
+  std::vector<std::string> arms = {"dense", "dynamic", "own", "random", "window", "static"};
+  std::string report;
 };
 
 void bench_gemm(const BenchOptions& options);
@@ -31,5 +36,6 @@ void bench_attention(const BenchOptions& options);
 void bench_select(const BenchOptions& options);
 void bench_sparse(const BenchOptions& options);
 void bench_train(const BenchOptions& options);
+void bench_quality(const BenchOptions& options);
 
 }  // namespace reel::app

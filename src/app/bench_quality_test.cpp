@@ -1,0 +1,171 @@
+// reel bench quality, as a user meets it, and what its numbers mean.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "app/app.h"
+#include "app/quality.h"
+#include "base/file.h"
+#include "report/testing.h"
+#include "train/testing.h"
+
+namespace reel::app {
+namespace {
+
+constexpr const char* kRunFile = R"([model]
+layers = 1
+heads = 2
+head_dim = 8
+patch = [1, 2, 2]
+[video]
+frames = 4
+height = 16
+width = 16
+[data]
+source = "storyboard"
+cell = 2
+validation = 2
+[diffusion]
+conditioning_frames = 2
+[train]
+steps = 100
+batch = 1
+validate_every = 3
+[sparsity]
+group = [2, 4, 4]
+)";
+
+struct Result {
+  int code;
+  std::string out, err;
+};
+
+Result reel(const std::vector<std::string>& words) {
+  std::vector<const char*> argv{"reel", "bench", "quality", "--threads", "1"};
+  for (const std::string& word : words) argv.push_back(word.c_str());
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  const int code = run(static_cast<int>(argv.size()), argv.data());
+  std::fflush(stdout);
+  return {code, ::testing::internal::GetCapturedStdout(), ::testing::internal::GetCapturedStderr()};
+}
+
+class BenchQuality : public train::testing::Files {
+ protected:
+  BenchQuality() : file_(path("tiny.toml")) { write_file_atomically(file_, kRunFile); }
+  const std::string file_;
+};
+
+TEST_F(BenchQuality, TrainsEveryArmFromTheSameSeedsAndWritesAllOfIt) {
+  const Result result = reel({"--model", file_, "--seeds", "2", "--steps", "7", "--keys", "0.25", "--arms",
+                              "dense,own,random", "--json", path("q.json"), "--report", path("q.html")});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.out.find("256 tokens, 6 runs of 7 steps; 25 % of the keys"), std::string::npos) << result.out;
+  const auto json = nlohmann::json::parse(read_file(path("q.json")));
+  EXPECT_EQ(json["steps"], 7);
+  EXPECT_EQ(json["break_even"], 1);
+  EXPECT_EQ(json["seeds"], (std::vector<int>{0, 1}));
+  ASSERT_EQ(json["arms"].size(), 3u);
+  ASSERT_EQ(json["runs"].size(), 6u);
+  for (std::size_t i = 0; i < 6; ++i) {
+    const auto& run = json["runs"][i];
+    SCOPED_TRACE(run.dump());
+    EXPECT_EQ(run["seed"], i / 3);
+    const std::string arm = run["arm"];
+    EXPECT_EQ(arm, (std::vector<std::string>{"dense", "own", "random"}[i % 3]));
+    ASSERT_EQ(run["curve"].size(), 4u) << "steps 0, 3, 6 and 7";
+    EXPECT_EQ(run["curve"][3]["step"], 7);
+    EXPECT_EQ(run["curve"][3]["validation_loss"], run["loss"]);
+    // Eight tiles of 32 of the 256 tokens: the own one is an eighth. Random keys that fall into it are no second keys.
+    const double budget = arm == "dense" ? 1 : arm == "own" ? 0.125 : 0.25;
+    EXPECT_LE(run["kept_keys"], budget);
+    EXPECT_GE(run["kept_keys"], budget - (arm == "random" ? 0.03 : 0));
+    EXPECT_EQ(run["sparse_from"], arm == "dense" ? -1 : 1);
+    EXPECT_EQ(run["loss_evaluated_dense"] == run["loss"], arm == "dense");
+    EXPECT_GT(run["seconds"], 0);
+    EXPECT_EQ(run["skipped_steps"], 0);
+  }
+  // A seed decides weights and clips.
+  EXPECT_NE(json["runs"][0]["curve"][0], json["runs"][3]["curve"][0]);
+  const std::string page = read_file(path("q.html"));
+  EXPECT_EQ(report::markup_fault(page), "");
+  EXPECT_NE(page.find("Validation loss, seed 1"), std::string::npos);
+}
+
+TEST_F(BenchQuality, DynamicWithAllKeysTrainsAsDense) {
+  const Result result = reel({"--model", file_, "--seeds", "1", "--steps", "12", "--keys", "1", "--arms",
+                              "dense,dynamic", "--json", path("q.json"), "--set", "sparsity.profile_every=5"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto runs = nlohmann::json::parse(read_file(path("q.json")))["runs"];
+  EXPECT_EQ(runs[0]["curve"][0]["validation_loss"], runs[1]["curve"][0]["validation_loss"]);
+  EXPECT_NEAR(runs[0]["loss"], runs[1]["loss"], 1e-3);  // another order of tokens, and of sums
+}
+
+TEST_F(BenchQuality, MistakesAreNamed) {
+  const auto expect_mistake = [&](const std::vector<std::string>& words, const std::vector<std::string>& said) {
+    const Result result = reel(words);
+    EXPECT_EQ(result.code, 2);
+    for (const std::string& each : said)
+      EXPECT_NE(result.err.find(each), std::string::npos) << each << "\n" << result.err;
+  };
+  expect_mistake({"--model", file_, "--arms", "dense,windw"}, {"'windw' is not known", "did you mean 'window'?"});
+  expect_mistake({"--model", file_, "--arms", "dense,own,own"}, {"own is there twice"});
+  expect_mistake({"--model", file_, "--arms", "dynamic,own"}, {"the first must be dense"});
+  expect_mistake({"--model", path("no.toml")}, {"no.toml"});
+  expect_mistake({"--model", file_, "--seeds", "0"}, {"--seeds"});
+  expect_mistake({"--model", file_, "--set", "data.validation=0"}, {"no clips are held out"});
+}
+
+// Losses of two seeds, an arm each.
+Quality example(double dynamic, double window) {
+  Quality quality{.steps = 10, .arms = {"dense", "dynamic", "own", "window"}, .seeds = {0, 1}};
+  for (const std::int64_t seed : quality.seeds) {
+    const double shift = 0.2 * static_cast<double>(seed);
+    for (const auto& [arm, loss] : {std::pair("dense", 0.5), {"dynamic", dynamic}, {"own", 1.5}, {"window", window}}) {
+      quality.runs.push_back({.arm = arm, .seed = seed, .loss = loss + shift, .loss_dense = 0.5 + shift});
+    }
+  }
+  return quality;
+}
+
+TEST(Quality, SharesOfTheGainAreTakenSeedBySeed) {
+  const Quality quality = example(0.52, 1.3);
+  const std::vector<ArmSummary> arms = summarise(quality);
+  EXPECT_NEAR(arms[1].lost.mean, 0.02, 1e-9);
+  EXPECT_NEAR(arms[1].lost.high, 0.02, 1e-9) << "what the seeds have in common is no spread";
+  EXPECT_NEAR(arms[1].loss.high - arms[1].loss.low, 0.2, 1e-9);
+  EXPECT_NEAR(arms[2].lost.mean, 1, 1e-9);
+  EXPECT_NEAR(arms[3].lost.mean, 0.8, 1e-9);
+  EXPECT_NEAR(arms[3].lost_dense.mean, 0, 1e-9);
+  EXPECT_TRUE(needs_dynamic(quality));
+}
+
+TEST(Quality, SaysSoWhenAControlDoesAsWell) {
+  const Quality quality = example(0.52, 0.54);
+  EXPECT_FALSE(needs_dynamic(quality));
+  EXPECT_EQ(findings(quality).front(), "the data does not need dynamic attention: window does as well");
+}
+
+TEST(Quality, SaysSoWhenTheOwnTileIsEnough) {
+  Quality quality = example(0.52, 1.3);
+  for (QualityRun& run : quality.runs) {
+    if (run.arm == "own") run.loss = 1.05 * quality.run("dense", run.seed)->loss;
+  }
+  EXPECT_FALSE(needs_dynamic(quality));
+  EXPECT_NE(findings(quality).front().find("the own tile alone is within 5.0 % of dense"), std::string::npos)
+      << findings(quality).front();
+}
+
+TEST(Quality, WithoutTheOwnArmLossesAreComparedWithDense) {
+  Quality quality = example(0.52, 1.3);
+  quality.arms = {"dense", "dynamic"};
+  std::erase_if(quality.runs, [](const QualityRun& run) { return run.arm == "own" || run.arm == "window"; });
+  const ArmSummary dynamic = summarise(quality)[1];
+  EXPECT_TRUE(std::isnan(dynamic.lost.mean));
+  EXPECT_NEAR(dynamic.over_dense.high, 0.04, 1e-9);
+  EXPECT_TRUE(needs_dynamic(quality)) << "nothing was run that could say otherwise";
+}
+
+}  // namespace
+}  // namespace reel::app

@@ -1,0 +1,119 @@
+// The page of reel bench quality.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "app/quality.h"
+#include "report/chart.h"
+#include "report/page.h"
+
+namespace reel::app {
+
+namespace {
+
+using report::LineChart;
+using report::Series;
+using Pick = double (*)(const QualityRun::Point&);
+
+// One line an arm: the mean of these seeds. Runs of a page have the same steps in their curves.
+std::vector<Series> lines(const Quality& quality, const std::vector<std::int64_t>& seeds, Pick pick) {
+  std::vector<Series> out;
+  for (const std::string& arm : quality.arms) {
+    Series series;
+    series.name = arm;
+    for (const std::int64_t seed : seeds) {
+      const QualityRun& run = *quality.run(arm, seed);
+      series.x.resize(run.curve.size());
+      series.y.resize(run.curve.size());
+      for (std::size_t i = 0; i < run.curve.size(); ++i) {
+        series.x[i] = static_cast<double>(run.curve[i].step);
+        series.y[i] += pick(run.curve[i]) / static_cast<double>(seeds.size());
+      }
+    }
+    out.push_back(std::move(series));
+  }
+  return out;
+}
+
+LineChart loss_chart(const Quality& quality, const std::vector<std::int64_t>& seeds) {
+  LineChart chart;
+  chart.series = lines(quality, seeds, [](const QualityRun::Point& p) { return p.loss; });
+  chart.log_y = std::all_of(chart.series.begin(), chart.series.end(), [](const Series& s) {
+    return std::all_of(s.y.begin(), s.y.end(), [](double y) { return y > 0; });
+  });
+  return chart;
+}
+
+report::Html lost_chart(const std::vector<ArmSummary>& arms) {
+  report::BarChart chart;
+  chart.title = "Share of the gain that is lost";
+  chart.note = "mean of the seeds; better than dense is drawn as 0";
+  chart.unit = report::Unit::kShare;
+  for (const ArmSummary& each : arms) {
+    if (each.arm == "dense") continue;
+    chart.bars.push_back({each.arm, std::max(0.0, each.lost.mean), each.arm == "dynamic"});
+    chart.bars.push_back({each.arm + ", evaluated dense", std::max(0.0, each.lost_dense.mean), each.arm == "dynamic"});
+  }
+  return report::bar_chart(chart);
+}
+
+constexpr const char* kHowToRead =
+    "All runs of a seed begin with the same weights and see the same clips with the same noise for the same number of "
+    "steps, those included in which the dynamic arm is still dense. They differ in the keys that self-attention looks "
+    "at: all (dense), those that are found in every pass (dynamic), the own tile of a query alone (own), random ones, "
+    "the nearest (window), or those that were heavy in earlier clips (static). Every arm but dense keeps its own tile, "
+    "which is part of its budget.\n\n"
+    "The gain is what attention beyond the own tile brings: L(own) - L(dense). An arm loses (L - L(dense)) / gain of "
+    "it; below 0 it ended better than dense. \"Evaluated dense\" is the same model looking at all keys: it tells "
+    "whether the weights suffered or only the look-up.\n\n"
+    "sparsity.break_even is 1 here: a head turns sparse as soon as its keys are predicted well, whether or not that is "
+    "faster on this machine. This page is about quality; reel bench train is about speed.\n\n"
+    "Numbers in brackets are the lowest and the highest of the seeds, no confidence interval. A loss near dense proves "
+    "something only where the controls fail on the same data.";
+
+}  // namespace
+
+void write_quality_page(const Quality& quality, const std::string& path) {
+  const std::vector<ArmSummary> arms = summarise(quality);
+  report::Page page("Quality of sparse training",
+                    fmt::format("{}: {} tokens, {} steps, {} seeds, {:.0f} % of the keys", quality.model,
+                                quality.tokens, quality.steps, quality.seeds.size(), 100 * quality.keys));
+  std::vector<std::string> said = findings(quality), notices;
+  if (!needs_dynamic(quality)) {
+    notices.push_back(said.front());
+    said.erase(said.begin());
+  }
+  for (const QualityRun& each : quality.runs) {
+    if (each.skipped > 0)
+      notices.push_back(
+          fmt::format("{}, seed {}: {} steps were not finite and skipped", each.arm, each.seed, each.skipped));
+  }
+  page.notices(notices);
+  page.section("What it shows", fmt::format("{}.", fmt::join(said, ".\n\n")));
+  page.table({quality_columns(), quality_rows(quality)});
+  if (!std::isnan(arms.front().lost.mean)) page.figure(lost_chart(arms));
+  LineChart mean = loss_chart(quality, quality.seeds);
+  mean.title = "Validation loss, attention as trained, mean of the seeds";
+  mean.height = 300;
+  page.figure(report::line_chart(mean));
+  LineChart kept;
+  kept.title = "Keys that training looked at, mean of the seeds";
+  kept.y_unit = report::Unit::kShare;
+  kept.from_zero = true;
+  kept.series = lines(quality, quality.seeds, [](const QualityRun::Point& p) { return p.kept; });
+  page.figure(report::line_chart(kept));
+  page.section("How to read it", kHowToRead);
+  page.section("Each seed");
+  std::vector<report::Html> figures;
+  for (const std::int64_t seed : quality.seeds) {
+    LineChart one = loss_chart(quality, {seed});
+    one.title = fmt::format("Validation loss, seed {}", seed);
+    figures.push_back(report::line_chart(one));
+  }
+  page.figures(figures);
+  page.folded("Run file", quality.configuration);
+  page.write(path);
+}
+
+}  // namespace reel::app
