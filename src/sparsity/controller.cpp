@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "sparsity/choose.h"
+#include "sparsity/hidden_predictor.h"
 #include "sparsity/lists.h"
 #include "sparsity/qk_predictor.h"
 
@@ -24,7 +25,8 @@ constexpr std::int64_t kCheckedGroups = 2;
 
 std::size_t sized(std::int64_t n) { return static_cast<std::size_t>(n); }
 
-std::unique_ptr<Predictor> make_predictor(const SparsityConfig& config, const Shape& shape) {
+std::unique_ptr<Predictor> make_predictor(const SparsityConfig& config, const Shape& shape, std::uint64_t seed) {
+  if (config.predictor == "hidden") return std::make_unique<HiddenPredictor>(shape, config.rank, seed);
   return std::make_unique<QkPredictor>(shape, config.rank);
 }
 
@@ -39,7 +41,7 @@ Controller::Controller(const SparsityConfig& config, const Shape& shape, const O
       shape_(shape),
       options_(options),
       heads_(sized(shape.layers * shape.heads)),
-      predictor_(make_predictor(config, shape)),
+      predictor_(make_predictor(config, shape, options.seed)),
       averages_(sized(shape.layers)),
       kept_(sized(shape.layers)) {
   if (config_.break_even > 0) options_.break_even.share = static_cast<float>(config_.break_even);

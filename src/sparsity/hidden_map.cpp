@@ -17,11 +17,6 @@ constexpr float kEps = 1e-6f;
 
 std::size_t sized(std::int64_t n) { return static_cast<std::size_t>(n); }
 
-std::int64_t turned_heads(const tape::RopeAngles* angles, const Shape& shape) {
-  if (angles == nullptr) return 0;
-  return angles->heads < 0 ? shape.heads : std::min(angles->heads, shape.heads);
-}
-
 }  // namespace
 
 Turns turns_of(const tape::RopeAngles* angles, std::span<const std::int32_t> picked, const Shape& shape,
@@ -124,52 +119,6 @@ void HiddenMap::backward(kernels::ConstRows x, const Turns& turns, const Kept& k
     row[width_] = dbias[i];
     row[width_ + 1] = norm_.size() > 0 ? dgain[i] * norm_[i] : 0.0f;
   }
-}
-
-std::vector<std::int32_t> pick(const Seen& seen, const Shape& shape, std::int64_t rank) {
-  // Some hundred tokens tell the variances well enough; every head's numbers of a token lie together.
-  const std::int64_t dim = shape.head_dim, width = shape.heads * dim,
-                     step = std::max<std::int64_t>(1, seen.tokens / 512);
-  const tape::RopeAngles* angles = seen.origin->rope;
-  const bool halves = angles != nullptr && angles->pairing == kernels::Pairing::kHalves;
-  std::vector<std::int32_t> picked;
-  for (std::int64_t h = 0; h < shape.heads; ++h) {
-    // What a candidate, a pair or a single number, adds to the variance of a query's scores over the keys.
-    const bool pairs = h < turned_heads(angles, shape);
-    struct Candidate {
-      double energy = 0;
-      std::vector<std::int64_t> numbers;
-    };
-    std::vector<Candidate> candidates;
-    for (std::int64_t i = 0; i < (pairs ? dim / 2 : dim); ++i) {
-      Candidate c;
-      c.numbers = !pairs ? std::vector{i} : halves ? std::vector{i, i + dim / 2} : std::vector{2 * i, 2 * i + 1};
-      double qq[2][2] = {}, kk[2][2] = {}, mean[2] = {}, count = 0;
-      for (std::int64_t t = 0; t < seen.tokens; t += step, ++count) {
-        const float *q = seen.q + t * width + h * dim, *k = seen.k + t * width + h * dim;
-        for (std::size_t a = 0; a < c.numbers.size(); ++a) {
-          mean[a] += static_cast<double>(k[c.numbers[a]]);
-          for (std::size_t b = 0; b < c.numbers.size(); ++b) {
-            qq[a][b] += static_cast<double>(q[c.numbers[a]]) * static_cast<double>(q[c.numbers[b]]);
-            kk[a][b] += static_cast<double>(k[c.numbers[a]]) * static_cast<double>(k[c.numbers[b]]);
-          }
-        }
-      }
-      for (std::size_t a = 0; a < c.numbers.size(); ++a) {
-        for (std::size_t b = 0; b < c.numbers.size(); ++b) {
-          c.energy += qq[a][b] / count * (kk[a][b] / count - mean[a] / count * (mean[b] / count));
-        }
-      }
-      candidates.push_back(std::move(c));
-    }
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.energy > b.energy; });
-    for (std::size_t taken = 0, i = 0; taken < sized(rank); ++i) {
-      for (const std::int64_t number : candidates[i].numbers) picked.push_back(static_cast<std::int32_t>(number));
-      taken += candidates[i].numbers.size();
-    }
-  }
-  return picked;
 }
 
 }  // namespace reel::sparsity

@@ -5,10 +5,10 @@
 //   y = turned(norm[picked] * gain * u / rms(u))
 //
 // W, b and norm are the model's and followed as they change: `picked` names the rows of W whose numbers count most
-// (pick below). D, d and gain are the predictor's, what it has learnt about the rows that were left out. They are kept
-// as [numbers][width + 2]: a row of D, then d, then gain. The unit of D is the size of a projection's weights, so that
-// one learning rate fits all of them. The model norms over all numbers of all heads; here the picked ones stand for
-// them. Without a norm in the model there is none here, and gain does nothing.
+// (hidden_pick.h). D, d and gain are the predictor's, what it has learnt about the rows that were left out. They are
+// kept as [numbers][width + 2]: a row of D, then d, then gain. The unit of D is the size of a projection's weights, so
+// that one learning rate fits all of them. The model norms over all numbers of all heads; here the picked ones stand
+// for them. Without a norm in the model there is none here, and gain does nothing.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,10 @@
 #include "base/buffer.h"
 #include "base/threads.h"
 #include "kernels/rows.h"
+#include "sparsity/hidden_pick.h"
 #include "sparsity/predictor.h"
 
 namespace reel::sparsity {
-
-// Which number of its head each low-rank number copies: [heads][rank], in [0, head_dim). Heads that are turned get
-// whole pairs, next to each other. Those numbers are taken that change the scores of a query most from key to key:
-// the largest mean of q^2 times variance of k, here of the first item's tokens.
-std::vector<std::int32_t> pick(const Seen& seen, const Shape& shape, std::int64_t rank);
 
 // By what angle each pair of low-rank numbers is turned, a row a token; empty where no head is.
 struct Turns {

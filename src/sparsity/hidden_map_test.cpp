@@ -105,31 +105,5 @@ TEST(HiddenMap, ModelsMayHaveNoBiasAndNoNorm) {
   check(kernels::Pairing::kInterleaved, true, false);
 }
 
-TEST(Pick, TakesWhatChangesTheScoresFromKeyToKey) {
-  const std::int64_t tokens = 300;
-  std::vector<float> q(tokens * kWidth), k(tokens * kWidth);
-  Random(1).fill_normal(q);
-  Random(2).fill_normal(k);
-  for (std::int64_t t = 0; t < tokens; ++t) {
-    for (std::int64_t i = 0; i < kWidth; ++i) k[static_cast<std::size_t>(t * kWidth + i)] *= 0.1f;
-    const auto at = [&](std::int64_t h, std::int64_t i) { return static_cast<std::size_t>(t * kWidth + h * 8 + i); };
-    k[at(0, 3)] *= 20;  // pair 1 of head 0, by one of its numbers
-    k[at(0, 4)] += 50;  // large, and the same for all keys
-    q[at(1, 7)] *= 20;  // pair 3 of head 1, by its queries
-    k[at(2, 6)] *= 20;  // of head 2, which is not turned, single numbers
-    q[at(2, 1)] *= 10;
-  }
-  auto angles = tape::rope_1d(10, 8, 20);
-  angles->heads = 2;
-  Origin origin;
-  origin.rope = angles.get();
-  const Seen seen{0, 1, tokens, q.data(), k.data(), &origin};
-  const std::vector<std::int32_t> two = {2, 3, 6, 7, 6, 1};
-  EXPECT_EQ(pick(seen, kShape, 2), two);
-  angles->pairing = kernels::Pairing::kHalves;  // 3 and 7 are a pair, and no longer 6 and 7
-  const std::vector<std::int32_t> halves = {3, 7, 3, 7, 6, 1};
-  EXPECT_EQ(pick(seen, kShape, 2), halves);
-}
-
 }  // namespace
 }  // namespace reel::sparsity

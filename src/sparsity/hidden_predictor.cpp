@@ -17,7 +17,6 @@ namespace reel::sparsity {
 
 namespace {
 
-constexpr std::int64_t kDefaultRank = 16;
 constexpr std::int64_t kLearntQueries = 32;
 constexpr double kLearningRate = 0.02;
 constexpr double kClip = 1.0;  // norms are 0.3 at first and 0.03 later
@@ -25,6 +24,8 @@ constexpr double kClip = 1.0;  // norms are 0.3 at first and 0.03 later
 constexpr double kEps = 1e-6;
 
 std::size_t sized(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+std::int64_t default_rank(std::int64_t head_dim) { return std::clamp<std::int64_t>(head_dim * 3 / 8 * 2, 2, 32); }
 
 std::vector<std::int32_t> all_tokens(std::int64_t tokens) {
   std::vector<std::int32_t> all(sized(tokens));
@@ -44,7 +45,7 @@ Buffer<float> gathered(const float* x, std::int64_t tokens, std::int64_t width, 
 
 HiddenPredictor::HiddenPredictor(const Shape& shape, std::int64_t rank, std::uint64_t seed)
     : shape_(shape),
-      rank_(std::min(rank == 0 ? kDefaultRank : rank + rank % 2, shape.head_dim)),
+      rank_(rank == 0 ? default_rank(shape.head_dim) : std::min(rank + rank % 2, shape.head_dim)),
       width_(shape.heads * shape.head_dim),
       seed_(seed),
       layers_(sized(shape.layers)) {}
@@ -101,7 +102,7 @@ void HiddenPredictor::start(const Seen& seen, Layer& layer, Threads& threads) co
   layer = std::move(fresh);
 }
 
-void HiddenPredictor::learn(const Seen& seen, bool, Threads& threads) {
+void HiddenPredictor::learn(const Seen& seen, bool profiled, Threads& threads) {
   if (!fits(seen)) return;
   Layer& layer = layers_[sized(seen.layer)];
   if (!knows(seen.layer)) start(seen, layer, threads);
@@ -147,6 +148,7 @@ void HiddenPredictor::learn(const Seen& seen, bool, Threads& threads) {
   map_q.backward(x_q, turns_q, kept_q, dlow_q.data(), both.first(side_floats()), threads);
   map_k.backward(x_k, turns_k, kept_k, dlow_k.data(), both.last(side_floats()), threads);
 
+  const std::size_t stride = sized(width_ + 2);
   const double norm = std::sqrt(kernels::sum_squares(gradient, threads));
   if (!std::isfinite(norm)) return;
   kernels::adamw_step({.lr = kLearningRate,
@@ -155,6 +157,15 @@ void HiddenPredictor::learn(const Seen& seen, bool, Threads& threads) {
                        .grad_scale = norm > kClip ? kClip / norm : 1.0,
                        .step = ++layer.updates},
                       layer.learnt, gradient, layer.first, layer.second, threads);
+  if (!profiled) return;
+  // What was learnt for a pair that went is of no use to the one that came; but for the gain, which is the head's.
+  for (const std::size_t place : pick_again(seen, shape_, layer.picked)) {
+    for (std::size_t at = place * stride; at < 2 * side_floats(); at += side_floats()) {
+      std::fill_n(layer.learnt.data() + at, stride - 1, 0.0f);
+      std::fill_n(layer.first.data() + at, stride, 0.0f);
+      std::fill_n(layer.second.data() + at, stride, 0.0f);
+    }
+  }
 }
 
 void HiddenPredictor::predict(const Seen& seen, std::span<const std::int64_t> heads, std::span<const std::int32_t> rows,

@@ -15,8 +15,8 @@ namespace reel::sparsity {
 
 class HiddenPredictor final : public Predictor {
  public:
-  // rank 0: 16. Odd ranks are rounded up, since numbers are turned in pairs; at most head_dim. `seed` chooses the
-  // queries that are learnt from.
+  // rank 0: three quarters of head_dim, at most 32. Odd ranks are rounded up, since numbers are turned in pairs; at
+  // most head_dim. `seed` chooses the queries that are learnt from.
   HiddenPredictor(const Shape& shape, std::int64_t rank, std::uint64_t seed);
 
   // From the first pass on that shows a finite origin whose width is heads * head_dim.
@@ -24,7 +24,8 @@ class HiddenPredictor final : public Predictor {
   std::int64_t rank(int, std::int64_t) const override { return rank_; }
   void predict(const Seen& seen, std::span<const std::int64_t> heads, std::span<const std::int32_t> rows,
                std::int64_t rank, float* low_q, float* low_k, Threads& threads) const override;
-  // One step of AdamW, taken at once. A pass whose gradient is not finite changes nothing.
+  // One step of AdamW, taken at once; where `profiled`, pairs may be exchanged, too. A pass whose gradient is not
+  // finite changes nothing.
   void learn(const Seen& seen, bool profiled, Threads& threads) override;
   std::vector<Saved> save() const override;
   void load(const SafetensorsFile& file) override;

@@ -63,8 +63,7 @@ TEST(HiddenPredictor, AtFullRankBeginsWithTheTrueScores) {
 
 TEST(HiddenPredictor, LearnsToFindTheKeys) {
   WanLayer layer(4, 32, 2);
-  HiddenPredictor predictor(layer.shape, 0, 1);
-  EXPECT_EQ(predictor.rank(0, 0), 16);
+  HiddenPredictor predictor(layer.shape, 16, 1);
   const auto other = layer.clip(1000);
   predictor.learn(layer.clip(0)->seen, true, layer.threads);
   const Found first = layer.found(predictor, *other);
@@ -118,7 +117,7 @@ TEST(HiddenPredictor, SavedAndLoadedGoesOnWithTheSameBits) {
 TEST(HiddenPredictor, SameBitsForAnyNumberOfThreads) {
   WanLayer layer(3, 32, 1);
   Threads one(1), three(3);
-  HiddenPredictor a(layer.shape, 0, 1), b(layer.shape, 0, 1);
+  HiddenPredictor a(layer.shape, 16, 1), b(layer.shape, 16, 1);
   for (std::uint64_t i = 0; i < 3; ++i) {
     const auto clip = layer.clip(i);
     a.learn(clip->seen, true, one);
@@ -156,7 +155,10 @@ TEST(HiddenPredictor, KnowsNothingWithoutAnOrigin) {
 }
 
 TEST(HiddenPredictor, RanksAreEvenAndNoLargerThanAHead) {
-  EXPECT_EQ(HiddenPredictor({1, 2, 8}, 0, 1).rank(0, 0), 8);
+  EXPECT_EQ(HiddenPredictor({1, 2, 8}, 16, 1).rank(0, 0), 8);
+  EXPECT_EQ(HiddenPredictor({1, 2, 32}, 0, 1).rank(0, 0), 24);
+  EXPECT_EQ(HiddenPredictor({1, 2, 128}, 0, 1).rank(0, 0), 32);
+  EXPECT_EQ(HiddenPredictor({1, 2, 6}, 0, 1).rank(0, 0), 4);
   EXPECT_EQ(HiddenPredictor({1, 2, 64}, 9, 1).rank(0, 0), 10);
   EXPECT_EQ(HiddenPredictor({1, 2, 64}, 256, 1).rank(0, 0), 64);
 }

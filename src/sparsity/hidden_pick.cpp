@@ -1,0 +1,108 @@
+#include "sparsity/hidden_pick.h"
+
+#include <algorithm>
+
+namespace reel::sparsity {
+
+namespace {
+
+constexpr std::int64_t kLookedTokens = 512;  // tell variances well enough
+constexpr double kMargin = 1.5;              // less is no gain over what was learnt for the pair that is there
+
+std::size_t sized(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+// A pair or a single number, and what it adds to the variance of a query's scores over the keys.
+struct Candidate {
+  std::vector<std::int32_t> numbers;
+  double energy = 0;
+};
+
+double energy(const Seen& seen, const Shape& shape, std::int64_t head, std::span<const std::int32_t> numbers) {
+  const std::int64_t width = shape.heads * shape.head_dim,
+                     step = std::max<std::int64_t>(1, seen.tokens / kLookedTokens);
+  double qq[2][2] = {}, kk[2][2] = {}, mean[2] = {}, count = 0;
+  for (std::int64_t t = 0; t < seen.tokens; t += step, ++count) {
+    const float* q = seen.q + t * width + head * shape.head_dim;
+    const float* k = seen.k + t * width + head * shape.head_dim;
+    for (std::size_t a = 0; a < numbers.size(); ++a) {
+      mean[a] += static_cast<double>(k[numbers[a]]);
+      for (std::size_t b = 0; b < numbers.size(); ++b) {
+        qq[a][b] += static_cast<double>(q[numbers[a]]) * static_cast<double>(q[numbers[b]]);
+        kk[a][b] += static_cast<double>(k[numbers[a]]) * static_cast<double>(k[numbers[b]]);
+      }
+    }
+  }
+  double sum = 0;
+  for (std::size_t a = 0; a < numbers.size(); ++a) {
+    for (std::size_t b = 0; b < numbers.size(); ++b) {
+      sum += qq[a][b] / count * (kk[a][b] / count - mean[a] / count * (mean[b] / count));
+    }
+  }
+  return sum;
+}
+
+// Of one head, those that count most first.
+std::vector<Candidate> candidates(const Seen& seen, const Shape& shape, std::int64_t head) {
+  const tape::RopeAngles* angles = seen.origin->rope;
+  const bool turned = head < turned_heads(angles, shape);
+  const auto half = static_cast<std::int32_t>(shape.head_dim / 2);
+  std::vector<Candidate> all;
+  for (std::int32_t i = 0; i < (turned ? half : shape.head_dim); ++i) {
+    if (!turned) {
+      all.push_back({{i}});
+    } else if (angles->pairing == kernels::Pairing::kHalves) {
+      all.push_back({{i, i + half}});
+    } else {
+      all.push_back({{2 * i, 2 * i + 1}});
+    }
+    all.back().energy = energy(seen, shape, head, all.back().numbers);
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.energy > b.energy; });
+  return all;
+}
+
+}  // namespace
+
+std::int64_t turned_heads(const tape::RopeAngles* angles, const Shape& shape) {
+  if (angles == nullptr) return 0;
+  return angles->heads < 0 ? shape.heads : std::min(angles->heads, shape.heads);
+}
+
+std::vector<std::int32_t> pick(const Seen& seen, const Shape& shape, std::int64_t rank) {
+  std::vector<std::int32_t> picked;
+  for (std::int64_t h = 0; h < shape.heads; ++h) {
+    const std::vector<Candidate> best = candidates(seen, shape, h);
+    for (std::size_t i = 0; picked.size() < sized((h + 1) * rank); ++i) {
+      picked.insert(picked.end(), best[i].numbers.begin(), best[i].numbers.end());
+    }
+  }
+  return picked;
+}
+
+std::vector<std::size_t> pick_again(const Seen& seen, const Shape& shape, std::vector<std::int32_t>& picked) {
+  const std::size_t rank = picked.size() / sized(shape.heads);
+  std::vector<std::size_t> changed;
+  for (std::int64_t h = 0; h < turned_heads(seen.origin->rope, shape); ++h) {
+    const std::vector<Candidate> best = candidates(seen, shape, h);
+    const auto place_of = [&](const Candidate& pair) {  // in picked; its end where the pair is not there
+      const auto first = picked.begin() + h * static_cast<std::ptrdiff_t>(rank);
+      const auto end = first + static_cast<std::ptrdiff_t>(rank);
+      const auto at = std::find(first, end, pair.numbers[0]);
+      return at == end ? picked.size() : static_cast<std::size_t>(at - picked.begin());
+    };
+    // The strongest that is left out against the weakest that is in, and so on inwards.
+    auto weakest = best.rbegin();
+    for (const Candidate& pair : best) {
+      if (place_of(pair) != picked.size()) continue;
+      while (weakest != best.rend() && place_of(*weakest) == picked.size()) ++weakest;
+      if (weakest == best.rend() || !(pair.energy > kMargin * weakest->energy)) break;
+      const std::size_t at = place_of(*weakest);
+      std::copy(pair.numbers.begin(), pair.numbers.end(), picked.begin() + static_cast<std::ptrdiff_t>(at));
+      changed.push_back(at);
+      changed.push_back(at + 1);
+    }
+  }
+  return changed;
+}
+
+}  // namespace reel::sparsity
