@@ -49,7 +49,7 @@ Tensor add(Tape& tape, const Tensor& a, const Tensor& b) {
   const Tensor y = tape.make(a.shape());
   tape.run(elementwise_cost("add", a.size(), 1, 3),
            [&] { kernels::add(a.span(), b.span(), y.span(), tape.threads()); });
-  tape.record(y, tape.wants({a, b}), [=](Tape& back, const Tensor& dy) {
+  tape.record(y, tape.wants({a, b}), [a = a.gradient_only(), b = b.gradient_only()](Tape& back, const Tensor& dy) {
     back.give(a, dy);
     back.give(b, dy);
   });
@@ -60,7 +60,7 @@ Tensor scale(Tape& tape, float factor, const Tensor& x) {
   const Tensor y = tape.make(x.shape());
   tape.run(elementwise_cost("scale", x.size(), 1, 2),
            [&] { kernels::scale(factor, x.span(), y.span(), tape.threads()); });
-  tape.record(y, tape.wants({x}), [=](Tape& back, const Tensor& dy) {
+  tape.record(y, tape.wants({x}), [=, x = x.gradient_only()](Tape& back, const Tensor& dy) {
     const Tensor dx = back.make(x.shape());
     back.run(elementwise_cost("scale", x.size(), 1, 2),
              [&] { kernels::scale(factor, dy.span(), dx.span(), back.threads()); });
@@ -80,7 +80,7 @@ Tensor add_table(Tape& tape, const Tensor& x, Parameter& table) {
     }
   });
   tape.record(y, tape.wants({x}) || tape.wants(table),
-              [=, &table](Tape& back, const Tensor& dy) {
+              [=, &table, x = x.gradient_only()](Tape& back, const Tensor& dy) {
                 if (back.wants(table)) {
                   const Tape::ParameterSlot slot = back.slot(table);
                   back.run(elementwise_cost("add_table", dy.size(), 1, 1), [&] {
@@ -104,7 +104,7 @@ Tensor add_constant(Tape& tape, const Tensor& x, std::shared_ptr<const Buffer<fl
       kernels::add(x.span().subspan(at, period), *values, y.span().subspan(at, period), tape.threads());
     }
   });
-  tape.record(y, tape.wants({x}), [=](Tape& back, const Tensor& dy) { back.give(x, dy); });
+  tape.record(y, tape.wants({x}), [=, x = x.gradient_only()](Tape& back, const Tensor& dy) { back.give(x, dy); });
   return y;
 }
 
@@ -118,7 +118,7 @@ Tensor gather_rows(Tape& tape, const Tensor& x, std::vector<std::int32_t> index)
   const Tensor y = tape.make({static_cast<std::int64_t>(index.size()), x.width()});
   tape.run(elementwise_cost("gather", y.size(), 0, 2),
            [&] { kernels::gather_rows(rows_of(x), index, rows_of(y), tape.threads()); });
-  tape.record(y, tape.wants({x}), [=, index = std::move(index)](Tape& back, const Tensor& dy) {
+  tape.record(y, tape.wants({x}), [=, x = x.gradient_only(), index = std::move(index)](Tape& back, const Tensor& dy) {
     const Tensor dx = back.gradient_to_add(x);
     back.run(elementwise_cost("scatter", dy.size(), 1, 3), [&] {
       kernels::scatter_add_rows(rows_of(dy), index, {dx.data(), sized(x.rows()), sized(x.width())}, back.threads());

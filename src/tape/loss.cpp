@@ -24,7 +24,7 @@ Tensor given_loss(Tape& tape, const Tensor& x, double value, const Tensor& gradi
   REEL_CHECK(x.size() == gradient.size());
   const Tensor y = tape.make({1});
   tape.run(elementwise_cost("loss", 1, 1, 1), [&] { y.data()[0] = static_cast<float>(value); });
-  tape.record(y, tape.wants({x}), [=](Tape& back, const Tensor& dy) {
+  tape.record(y, tape.wants({x}), [=, x = x.gradient_only()](Tape& back, const Tensor& dy) {
     const Tensor dx = back.make(x.shape());
     back.run(elementwise_cost("loss", x.size(), 1, 2),
              [&] { kernels::scale(dy.item(), gradient.span(), dx.span(), back.threads()); });

@@ -70,7 +70,7 @@ Tensor gated_residual(Tape& tape, const Tensor& x, const Tensor& r, const Tensor
   const Tensor y = tape.make(x.shape());
   tape.run(elementwise_cost("gated_residual", x.size(), 2, 3),
            [&] { kernels::gate(rows_of(x), vectors_of(m, gate), rows_of(r), rows_of(y), tape.threads()); });
-  tape.record(y, tape.wants({x, r, m}), [=](Tape& back, const Tensor& dy) {
+  tape.record(y, tape.wants({x, r, m}), [=, x = x.gradient_only()](Tape& back, const Tensor& dy) {
     const Tensor dr = back.make(r.shape()), dgate = back.make({m.dim(0), m.width()});
     back.run(elementwise_cost("gated_residual", x.size(), 3, 3), [&] {
       kernels::gate_backward(vectors_of(m, gate), rows_of(r), rows_of(dy), rows_of(dr), rows_of(dgate), back.threads());

@@ -83,7 +83,7 @@ Copy reversed(Copy c) {
 Tensor strided_copy(Tape& tape, const Tensor& x, Shape shape, Copy c, const char* name) {
   const Tensor y = tape.make(std::move(shape));
   tape.run(elementwise_cost(name, y.size(), 0, 2), [&] { copy(c, x.data(), y.data(), tape.threads()); });
-  tape.record(y, tape.wants({x}), [=](Tape& back, const Tensor& dy) {
+  tape.record(y, tape.wants({x}), [=, x = x.gradient_only()](Tape& back, const Tensor& dy) {
     const Tensor dx = dy.size() == x.size() ? back.make(x.shape()) : back.zeros(x.shape());
     back.run(elementwise_cost(name, dy.size(), 0, 2), [&] { copy(reversed(c), dy.data(), dx.data(), back.threads()); });
     back.give(x, dx);
@@ -115,7 +115,7 @@ Tensor slice(Tape& tape, const Tensor& x, int axis, std::int64_t first, std::int
   const std::int64_t offset = first * from[at];
   const Tensor y = tape.make(shape);
   tape.run(elementwise_cost("slice", y.size(), 0, 2), [&] { copy(c, x.data() + offset, y.data(), tape.threads()); });
-  tape.record(y, tape.wants({x}), [=](Tape& back, const Tensor& dy) {
+  tape.record(y, tape.wants({x}), [=, x = x.gradient_only()](Tape& back, const Tensor& dy) {
     const Tensor dx = back.gradient_to_add(x);  // slices of one tensor add to one gradient
     back.run(elementwise_cost("slice", dy.size(), 1, 3),
              [&] { copy(reversed(c), dy.data(), dx.data() + offset, back.threads(), kernels::Write::kAdd); });
@@ -131,7 +131,7 @@ Tensor pad(Tape& tape, const Tensor& x, int axis, std::int64_t count) {
   const Copy c{x.shape(), contiguous_strides(x.shape()), contiguous_strides(shape)};
   const Tensor y = tape.zeros(shape);
   tape.run(elementwise_cost("pad", y.size(), 0, 2), [&] { copy(c, x.data(), y.data(), tape.threads()); });
-  tape.record(y, tape.wants({x}), [=](Tape& back, const Tensor& dy) {
+  tape.record(y, tape.wants({x}), [=, x = x.gradient_only()](Tape& back, const Tensor& dy) {
     const Tensor dx = back.make(x.shape());
     back.run(elementwise_cost("pad", dx.size(), 0, 2),
              [&] { copy(reversed(c), dy.data(), dx.data(), back.threads()); });

@@ -80,7 +80,7 @@ Tensor rope(Tape& tape, const Tensor& x, const std::shared_ptr<const RopeAngles>
   };
   const Tensor y = tape.make(x.shape());
   tape.run(elementwise_cost("rope", x.size(), 3, 2), [&] { turn(x, y, kernels::rope, tape.threads()); });
-  tape.record(y, tape.wants({x}), [=](Tape& back, const Tensor& dy) {
+  tape.record(y, tape.wants({x}), [=, x = x.gradient_only()](Tape& back, const Tensor& dy) {
     const Tensor dx = back.make(x.shape());
     back.run(elementwise_cost("rope", x.size(), 3, 2), [&] { turn(dy, dx, kernels::rope_backward, back.threads()); });
     back.give(x, dx);

@@ -28,9 +28,8 @@ Tape::Tape(Threads& threads, Pool& pool, Options options)
     : threads_(threads), pool_(pool), options_(std::move(options)) {}
 
 Tensor Tape::make(Shape shape) {
-  auto node = std::make_shared<Node>();
-  node->value = pool_.take(static_cast<std::size_t>(elements(shape)));
-  return {std::move(shape), std::move(node)};
+  auto value = pool_.take(static_cast<std::size_t>(elements(shape)));
+  return {std::move(shape), std::move(value)};
 }
 
 Tensor Tape::zeros(Shape shape) {
@@ -76,7 +75,7 @@ void Tape::record(const Tensor& y, bool wanted, Backward backward, std::initiali
   if (suspended_) {
     suspended_wanted_ = true;
   } else {
-    steps_.push_back({y, std::move(backward), std::move(trained), layer_});
+    steps_.push_back({y.gradient_only(), std::move(backward), std::move(trained), layer_});
   }
 }
 
@@ -85,11 +84,11 @@ void Tape::give(const Tensor& x, const Tensor& dx) {
   REEL_CHECK(x.size() == dx.size());
   auto& gradient = x.node()->gradient;
   if (gradient == nullptr) {
-    gradient = dx.node()->value;
+    gradient = dx.value();
     return;
   }
   // Two tensors may share one gradient (both sides of a sum), and then neither may be added to in place.
-  const Tensor old({x.size()}, std::make_shared<Node>(Node{gradient}));
+  const Tensor old({x.size()}, gradient);
   const bool alone = gradient.use_count() == 2;  // the node's and `old`
   const Tensor sum = alone ? old : make({x.size()});
   run({"add", static_cast<double>(x.size()), 12.0 * static_cast<double>(x.size())}, [&] {
@@ -99,13 +98,13 @@ void Tape::give(const Tensor& x, const Tensor& dx) {
       kernels::add(old.span(), dx.span(), sum.span(), threads_);
     }
   });
-  gradient = sum.node()->value;
+  gradient = sum.value();
 }
 
 Tape::Slot Tape::slot(const Tensor& x) {
   const auto& gradient = x.node()->gradient;
   if (gradient != nullptr && gradient.use_count() == 1) {
-    return {Tensor(x.shape(), std::make_shared<Node>(Node{gradient})), true};
+    return {Tensor(x.shape(), gradient), true};
   }
   return {make(x.shape()), false};
 }
@@ -116,13 +115,13 @@ void Tape::settle(const Tensor& x, const Slot& slot) {
 
 Tensor Tape::gradient_to_add(const Tensor& x) {
   auto& gradient = x.node()->gradient;
-  if (gradient == nullptr) gradient = zeros(x.shape()).node()->value;
+  if (gradient == nullptr) gradient = zeros(x.shape()).value();
   if (gradient.use_count() > 1) {  // shared with another tensor: take a copy of our own
     const Tensor own = make(x.shape());
     if (!ghost()) std::copy_n(gradient->data(), x.size(), own.data());
-    gradient = own.node()->value;
+    gradient = own.value();
   }
-  return {x.shape(), std::make_shared<Node>(Node{gradient})};
+  return {x.shape(), gradient};
 }
 
 Tape::ParameterSlot Tape::slot(Parameter& p) {
@@ -143,7 +142,7 @@ void Tape::backward(const Tensor& loss, float dloss) {
   REEL_CHECK(loss.size() == 1 && !walking_);
   const Tensor seed = make({1});
   if (!ghost()) seed.data()[0] = dloss;
-  if (loss.needs_gradient()) loss.node()->gradient = seed.node()->value;
+  if (loss.needs_gradient()) loss.node()->gradient = seed.value();
   const int layer = layer_;
   try {
     const Raised walking(walking_);
@@ -171,9 +170,8 @@ void Tape::walk_back(std::size_t down_to) {
     Step step = std::move(steps_.back());
     steps_.pop_back();
     layer_ = step.layer;
-    const Tensor dy(step.y.shape(), std::make_shared<Node>(Node{std::exchange(step.y.node()->gradient, nullptr)}));
-    step.y = Tensor();  // the value may go now, unless the operation kept it
-    if (dy.node()->value != nullptr) step.backward(*this, dy);
+    Tensor dy(step.y.shape(), std::exchange(step.y.node()->gradient, nullptr));
+    if (dy.value() != nullptr) step.backward(*this, std::move(dy));
     for (Parameter* p : step.used) finished_with(*p);
   }
 }
@@ -190,7 +188,7 @@ void Tape::finished_with(Parameter& p) {
 
 Tensor Tape::gradient(const Tensor& x) {
   if (x.node()->gradient == nullptr) return zeros(x.shape());
-  return {x.shape(), std::make_shared<Node>(Node{x.node()->gradient})};
+  return {x.shape(), x.node()->gradient};
 }
 
 Tensor Tape::recompute(const std::function<Tensor()>& f) {
@@ -201,8 +199,8 @@ Tensor Tape::recompute(const std::function<Tensor()>& f) {
     return f();
   }();
   if (!suspended_wanted_) return y;
-  steps_.push_back({y,
-                    [f](Tape& back, const Tensor& dy) {
+  steps_.push_back({y.gradient_only(),
+                    [f](Tape& back, Tensor&& dy) {
                       const std::size_t mark = back.steps_.size();
                       {
                         const Raised rerunning(back.rerunning_);
@@ -210,7 +208,7 @@ Tensor Tape::recompute(const std::function<Tensor()>& f) {
                       }
                       // The walk owns dy alone, as it would without recompute: whether a gradient is added to in place
                       // decides its last bits, and memory.
-                      dy.node()->value = nullptr;
+                      dy = Tensor();
                       back.walk_back(mark);
                     },
                     {},

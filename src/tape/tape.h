@@ -8,7 +8,7 @@
 //     tape.record(y, tape.wants({x}), [=](Tape& back, const Tensor& dy) {
 //       const Tensor dx = back.make(x.shape());
 //       back.run({"silu", ...}, [&] { kernels::activation_backward(..., dx.span(), ...); });
-//       back.give(x, dx);
+//       back.give(x, dx);  // x is captured with its values, which the derivative needs; else x.gradient_only()
 //     });
 //     return y;
 //   }
@@ -78,8 +78,9 @@ class Tape {
   bool wants(const Parameter& p) const { return options_.gradients && p.trained; }
   bool wants(const Parameter* p) const { return p != nullptr && wants(*p); }
 
-  using Backward = std::function<void(Tape&, const Tensor& dy)>;
-  // Without `wanted`, nothing is kept. `used`: the parameters whose gradient `backward` adds to (null ones are
+  using Backward = std::function<void(Tape&, Tensor&& dy)>;
+  // Without `wanted`, nothing is kept. What `backward` captures is kept: x.gradient_only() where the values of x do not
+  // matter. `used`: the parameters whose gradient `backward` adds to (null ones are
   // ignored).
   void record(const Tensor& y, bool wanted, Backward backward, std::initializer_list<Parameter*> used = {});
 

@@ -21,7 +21,7 @@ float Tensor::item() const {
 
 Tensor Tensor::reshaped(Shape shape) const {
   REEL_CHECK(elements(shape) == size());
-  return {std::move(shape), node_};
+  return {std::move(shape), value_, node_};
 }
 
 Parameter& Parameters::add(std::string name, Shape shape, bool trained) {

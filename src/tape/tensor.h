@@ -27,7 +27,6 @@ std::int64_t elements(const Shape& shape);
 std::string shape_text(const Shape& shape);  // "[2, 3]"
 
 struct Node {
-  std::shared_ptr<Pool::Block> value;
   bool needs_gradient = false;
   std::shared_ptr<Pool::Block> gradient;  // null until something was added to it
 };
@@ -35,7 +34,8 @@ struct Node {
 class Tensor {
  public:
   Tensor() = default;
-  Tensor(Shape shape, std::shared_ptr<Node> node) : shape_(std::move(shape)), node_(std::move(node)) {}
+  Tensor(Shape shape, std::shared_ptr<Pool::Block> value, std::shared_ptr<Node> node = std::make_shared<Node>())
+      : shape_(std::move(shape)), value_(std::move(value)), node_(std::move(node)) {}
 
   explicit operator bool() const { return node_ != nullptr; }
   const Shape& shape() const { return shape_; }
@@ -44,16 +44,24 @@ class Tensor {
   std::int64_t rows() const { return size() / shape_.back(); }  // all axes but the last
   std::int64_t width() const { return shape_.back(); }
 
-  float* data() const { return node_->value->data(); }
+  float* data() const {
+    REEL_CHECK(value_ != nullptr);
+    return value_->data();
+  }
   std::span<float> span() const { return {data(), static_cast<std::size_t>(size())}; }
   bool needs_gradient() const { return node_->needs_gradient; }
   float item() const;  // the number of a tensor with one element
 
   Tensor reshaped(Shape shape) const;
+  // The same tensor without its values: what a backward keeps that has to know where a gradient goes, not what was
+  // there. Memory is free as soon as nobody needs the values.
+  Tensor gradient_only() const { return {shape_, nullptr, node_}; }
+  const std::shared_ptr<Pool::Block>& value() const { return value_; }
   const std::shared_ptr<Node>& node() const { return node_; }
 
  private:
   Shape shape_;
+  std::shared_ptr<Pool::Block> value_;
   std::shared_ptr<Node> node_;
 };
 
