@@ -11,12 +11,6 @@ constexpr double kMargin = 1.5;              // less is no gain over what was le
 
 std::size_t sized(std::int64_t n) { return static_cast<std::size_t>(n); }
 
-// A pair or a single number, and what it adds to the variance of a query's scores over the keys.
-struct Candidate {
-  std::vector<std::int32_t> numbers;
-  double energy = 0;
-};
-
 double energy(const Seen& seen, const Shape& shape, std::int64_t head, std::span<const std::int32_t> numbers) {
   const std::int64_t width = shape.heads * shape.head_dim,
                      step = std::max<std::int64_t>(1, seen.tokens / kLookedTokens);
@@ -41,21 +35,27 @@ double energy(const Seen& seen, const Shape& shape, std::int64_t head, std::span
   return sum;
 }
 
+// The numbers of a head that its entry i stands for.
+std::vector<std::int32_t> numbers_of(std::int64_t i, bool turned, const tape::RopeAngles* angles, const Shape& shape) {
+  const auto at = static_cast<std::int32_t>(i), half = static_cast<std::int32_t>(shape.head_dim / 2);
+  if (!turned) return {at};
+  if (angles->pairing == kernels::Pairing::kHalves) return {at, at + half};
+  return {2 * at, 2 * at + 1};
+}
+
+// A pair or a single number.
+struct Candidate {
+  std::vector<std::int32_t> numbers;
+  float energy = 0;
+};
+
 // Of one head, those that count most first.
-std::vector<Candidate> candidates(const Seen& seen, const Shape& shape, std::int64_t head) {
-  const tape::RopeAngles* angles = seen.origin->rope;
+std::vector<Candidate> candidates(std::span<const float> energies, const tape::RopeAngles* angles, const Shape& shape,
+                                  std::int64_t head) {
   const bool turned = head < turned_heads(angles, shape);
-  const auto half = static_cast<std::int32_t>(shape.head_dim / 2);
   std::vector<Candidate> all;
-  for (std::int32_t i = 0; i < (turned ? half : shape.head_dim); ++i) {
-    if (!turned) {
-      all.push_back({{i}});
-    } else if (angles->pairing == kernels::Pairing::kHalves) {
-      all.push_back({{i, i + half}});
-    } else {
-      all.push_back({{2 * i, 2 * i + 1}});
-    }
-    all.back().energy = energy(seen, shape, head, all.back().numbers);
+  for (std::int64_t i = 0; i < shape.head_dim / (turned ? 2 : 1); ++i) {
+    all.push_back({numbers_of(i, turned, angles, shape), energies[sized(head * shape.head_dim + i)]});
   }
   std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.energy > b.energy; });
   return all;
@@ -68,10 +68,24 @@ std::int64_t turned_heads(const tape::RopeAngles* angles, const Shape& shape) {
   return angles->heads < 0 ? shape.heads : std::min(angles->heads, shape.heads);
 }
 
-std::vector<std::int32_t> pick(const Seen& seen, const Shape& shape, std::int64_t rank) {
+std::vector<float> energies(const Seen& seen, const Shape& shape) {
+  const tape::RopeAngles* angles = seen.origin->rope;
+  std::vector<float> all(sized(shape.heads * shape.head_dim), 0.0f);
+  for (std::int64_t h = 0; h < shape.heads; ++h) {
+    const bool turned = h < turned_heads(angles, shape);
+    for (std::int64_t i = 0; i < shape.head_dim / (turned ? 2 : 1); ++i) {
+      all[sized(h * shape.head_dim + i)] =
+          static_cast<float>(energy(seen, shape, h, numbers_of(i, turned, angles, shape)));
+    }
+  }
+  return all;
+}
+
+std::vector<std::int32_t> pick(std::span<const float> energies, const tape::RopeAngles* angles, const Shape& shape,
+                               std::int64_t rank) {
   std::vector<std::int32_t> picked;
   for (std::int64_t h = 0; h < shape.heads; ++h) {
-    const std::vector<Candidate> best = candidates(seen, shape, h);
+    const std::vector<Candidate> best = candidates(energies, angles, shape, h);
     for (std::size_t i = 0; picked.size() < sized((h + 1) * rank); ++i) {
       picked.insert(picked.end(), best[i].numbers.begin(), best[i].numbers.end());
     }
@@ -79,11 +93,12 @@ std::vector<std::int32_t> pick(const Seen& seen, const Shape& shape, std::int64_
   return picked;
 }
 
-std::vector<std::size_t> pick_again(const Seen& seen, const Shape& shape, std::vector<std::int32_t>& picked) {
+std::vector<std::size_t> pick_again(std::span<const float> energies, const tape::RopeAngles* angles, const Shape& shape,
+                                    std::vector<std::int32_t>& picked) {
   const std::size_t rank = picked.size() / sized(shape.heads);
   std::vector<std::size_t> changed;
-  for (std::int64_t h = 0; h < turned_heads(seen.origin->rope, shape); ++h) {
-    const std::vector<Candidate> best = candidates(seen, shape, h);
+  for (std::int64_t h = 0; h < turned_heads(angles, shape); ++h) {
+    const std::vector<Candidate> best = candidates(energies, angles, shape, h);
     const auto place_of = [&](const Candidate& pair) {  // in picked; its end where the pair is not there
       const auto first = picked.begin() + h * static_cast<std::ptrdiff_t>(rank);
       const auto end = first + static_cast<std::ptrdiff_t>(rank);

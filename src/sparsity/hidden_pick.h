@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "sparsity/predictor.h"
@@ -15,12 +16,16 @@ namespace reel::sparsity {
 // How many heads are turned: the first ones.
 std::int64_t turned_heads(const tape::RopeAngles* angles, const Shape& shape);
 
-// [heads][rank], in [0, head_dim). Heads that are turned get whole pairs, the two numbers next to each other. Looks at
-// tokens of the first item.
-std::vector<std::int32_t> pick(const Seen& seen, const Shape& shape, std::int64_t rank);
+// Of one pass, its first item: [heads][head_dim], pairs of heads that are turned in the first half of their row.
+std::vector<float> energies(const Seen& seen, const Shape& shape);
+
+// [heads][rank], in [0, head_dim). Heads that are turned get whole pairs, the two numbers next to each other.
+std::vector<std::int32_t> pick(std::span<const float> energies, const tape::RopeAngles* angles, const Shape& shape,
+                               std::int64_t rank);
 
 // Later in training other pairs may count. Exchanges pairs of heads that are turned for others that count half as much
 // again; the places in `picked` that are new. Numbers of other heads stay: from any of them all can be learnt.
-std::vector<std::size_t> pick_again(const Seen& seen, const Shape& shape, std::vector<std::int32_t>& picked);
+std::vector<std::size_t> pick_again(std::span<const float> energies, const tape::RopeAngles* angles, const Shape& shape,
+                                    std::vector<std::int32_t>& picked);
 
 }  // namespace reel::sparsity

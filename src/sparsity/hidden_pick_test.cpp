@@ -10,6 +10,8 @@ namespace {
 constexpr Shape kShape{1, 3, 8};  // the third head is not turned
 constexpr std::int64_t kTokens = 300, kWidth = 24;
 
+using Picked = std::vector<std::int32_t>;
+
 // Queries of size one and keys of size 0.1, but for what a test changes.
 struct Numbers {
   Numbers() : q(kTokens * kWidth), k(kTokens * kWidth), angles(tape::rope_1d(10, 8, 20)) {
@@ -25,14 +27,16 @@ struct Numbers {
       value = by * value + plus;
     }
   }
-  Seen seen() const { return {0, 1, kTokens, q.data(), k.data(), &origin}; }
+  std::vector<float> seen() const { return energies({0, 1, kTokens, q.data(), k.data(), &origin}, kShape); }
+  Picked picks(std::int64_t rank) const { return pick(seen(), angles.get(), kShape, rank); }
+  std::vector<std::size_t> picks_again(Picked& picked) const {
+    return pick_again(seen(), angles.get(), kShape, picked);
+  }
 
   std::vector<float> q, k;
   std::shared_ptr<tape::RopeAngles> angles;
   Origin origin;
 };
-
-using Picked = std::vector<std::int32_t>;
 
 TEST(Pick, TakesWhatChangesTheScoresFromKeyToKey) {
   Numbers x;
@@ -41,9 +45,9 @@ TEST(Pick, TakesWhatChangesTheScoresFromKeyToKey) {
   Numbers::scale(x.q, 1, 7, 20);     // pair 3 of head 1, by its queries
   Numbers::scale(x.k, 2, 6, 20);     // single numbers of head 2
   Numbers::scale(x.q, 2, 1, 10);
-  EXPECT_EQ(pick(x.seen(), kShape, 2), (Picked{2, 3, 6, 7, 6, 1}));
+  EXPECT_EQ(x.picks(2), (Picked{2, 3, 6, 7, 6, 1}));
   x.angles->pairing = kernels::Pairing::kHalves;  // 3 and 7 are a pair now
-  EXPECT_EQ(pick(x.seen(), kShape, 2), (Picked{3, 7, 3, 7, 6, 1}));
+  EXPECT_EQ(x.picks(2), (Picked{3, 7, 3, 7, 6, 1}));
 }
 
 TEST(Pick, ExchangesPairsThatHaveComeToCountMuchLess) {
@@ -55,11 +59,11 @@ TEST(Pick, ExchangesPairsThatHaveComeToCountMuchLess) {
   Numbers::scale(x.k, 2, 6, 20);
   Picked picked = {2, 3, 0, 1, 4, 5, 6, 7, 0, 1, 2, 3};
   // Head 0: pair 2 for pair 0, in its place. Head 1: pair 0 for pair 2; pair 3 stays. Head 2 is not turned.
-  EXPECT_EQ(pick_again(x.seen(), kShape, picked), (std::vector<std::size_t>{2, 3, 4, 5}));
+  EXPECT_EQ(x.picks_again(picked), (std::vector<std::size_t>{2, 3, 4, 5}));
   EXPECT_EQ(picked, (Picked{2, 3, 4, 5, 0, 1, 6, 7, 0, 1, 2, 3}));
-  EXPECT_TRUE(pick_again(x.seen(), kShape, picked).empty());
+  EXPECT_TRUE(x.picks_again(picked).empty());
   Numbers::scale(x.k, 0, 1, 4.3f);  // a little stronger than either: no reason to forget what was learnt
-  EXPECT_TRUE(pick_again(x.seen(), kShape, picked).empty());
+  EXPECT_TRUE(x.picks_again(picked).empty());
 }
 
 }  // namespace

@@ -17,14 +17,22 @@ namespace reel::sparsity {
 
 namespace {
 
+// A pass costs the map of the keys twice and the scores of these queries. Recall after 60 passes on clips of 512
+// tokens, heads of 64, rank 32: 16 queries .83, 32 .85, 64 .86.
 constexpr std::int64_t kLearntQueries = 32;
+// In units of hidden_map.h. Recall after 60 passes, as above: .003 .81, .01 .84, .02 .85, .03 .84.
 constexpr double kLearningRate = 0.02;
 constexpr double kClip = 1.0;  // norms are 0.3 at first and 0.03 later
-// Gradients are 1e-5 to 1e-3 where there is something to learn and 1e-9 by rounding where there is not (full rank).
-constexpr double kEps = 1e-6;
+// Gradients are 1e-4 to 1e-3 where there is something to learn. AdamW would follow smaller ones as eagerly, which at
+// full rank are roundings: with 1e-6 recall fell from 1 to .96 there, with 1e-4 it stays above .99.
+constexpr double kEps = 1e-4;
+// Clips differ: with the energies of the last one alone, looked at in every pass, pairs come and go and recall is .71
+// instead of .76 (heads of 32, rank 16).
+constexpr float kEnergyDecay = 0.8f;
 
 std::size_t sized(std::int64_t n) { return static_cast<std::size_t>(n); }
 
+// Of 32 numbers 16 find .83 of the keys, 24 .92 (storyboard clips, 250 steps).
 std::int64_t default_rank(std::int64_t head_dim) { return std::clamp<std::int64_t>(head_dim * 3 / 8 * 2, 2, 32); }
 
 std::vector<std::int32_t> all_tokens(std::int64_t tokens) {
@@ -71,7 +79,8 @@ void HiddenPredictor::start(const Seen& seen, Layer& layer, Threads& threads) co
     if (kernels::any_not_finite({values, tokens * sized(width_)}, threads)) return;
   }
   Layer fresh;
-  fresh.picked = pick(seen, shape_, rank_);
+  fresh.energies = energies(seen, shape_);
+  fresh.picked = pick(fresh.energies, seen.origin->rope, shape_, rank_);
   fresh.learnt = Buffer<float>::zeros(2 * side_floats());
   fresh.first = Buffer<float>::zeros(2 * side_floats());
   fresh.second = Buffer<float>::zeros(2 * side_floats());
@@ -148,7 +157,6 @@ void HiddenPredictor::learn(const Seen& seen, bool profiled, Threads& threads) {
   map_q.backward(x_q, turns_q, kept_q, dlow_q.data(), both.first(side_floats()), threads);
   map_k.backward(x_k, turns_k, kept_k, dlow_k.data(), both.last(side_floats()), threads);
 
-  const std::size_t stride = sized(width_ + 2);
   const double norm = std::sqrt(kernels::sum_squares(gradient, threads));
   if (!std::isfinite(norm)) return;
   kernels::adamw_step({.lr = kLearningRate,
@@ -157,9 +165,19 @@ void HiddenPredictor::learn(const Seen& seen, bool profiled, Threads& threads) {
                        .grad_scale = norm > kClip ? kClip / norm : 1.0,
                        .step = ++layer.updates},
                       layer.learnt, gradient, layer.first, layer.second, threads);
-  if (!profiled) return;
+  if (profiled) exchange(seen, layer);
+}
+
+// Pairs by what they have come to count, on average: clips differ.
+void HiddenPredictor::exchange(const Seen& seen, Layer& layer) const {
+  const std::size_t stride = sized(width_ + 2);
+  const std::vector<float> fresh = energies(seen, shape_);
+  if (!std::all_of(fresh.begin(), fresh.end(), [](float x) { return std::isfinite(x); })) return;
+  for (std::size_t i = 0; i < fresh.size(); ++i) {
+    layer.energies[i] = kEnergyDecay * layer.energies[i] + (1 - kEnergyDecay) * fresh[i];
+  }
   // What was learnt for a pair that went is of no use to the one that came; but for the gain, which is the head's.
-  for (const std::size_t place : pick_again(seen, shape_, layer.picked)) {
+  for (const std::size_t place : pick_again(layer.energies, seen.origin->rope, shape_, layer.picked)) {
     for (std::size_t at = place * stride; at < 2 * side_floats(); at += side_floats()) {
       std::fill_n(layer.learnt.data() + at, stride - 1, 0.0f);
       std::fill_n(layer.first.data() + at, stride, 0.0f);
@@ -204,6 +222,7 @@ std::vector<Predictor::Saved> HiddenPredictor::save() const {
     saved.push_back({fmt::format("hidden.{}.picked", l),
                      {shape_.heads, rank_},
                      std::vector<float>(layer.picked.begin(), layer.picked.end())});
+    saved.push_back({fmt::format("hidden.{}.energies", l), {shape_.heads, shape_.head_dim}, layer.energies});
     const auto add = [&](const char* name, const Buffer<float>& values) {
       saved.push_back(
           {fmt::format("hidden.{}.{}", l, name), {2, n, width_ + 2}, std::vector<float>(values.begin(), values.end())});
@@ -238,6 +257,8 @@ void HiddenPredictor::load(const SafetensorsFile& file) {
       }
       layer.picked.push_back(static_cast<std::int32_t>(value));
     }
+    const Buffer<float> counted = read(name + "energies", {shape_.heads, shape_.head_dim});
+    layer.energies.assign(counted.begin(), counted.end());
     layer.learnt = read(name + "learnt", {2, n, width_ + 2});
     layer.first = read(name + "first", {2, n, width_ + 2});
     layer.second = read(name + "second", {2, n, width_ + 2});

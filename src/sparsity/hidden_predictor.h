@@ -32,6 +32,7 @@ class HiddenPredictor final : public Predictor {
 
  private:
   struct Layer {
+    std::vector<float> energies;          // [heads][head_dim], averages over profiled passes
     std::vector<std::int32_t> picked;     // [heads][rank]
     Buffer<float> learnt, first, second;  // [queries, keys][numbers][width + 2], and AdamW's moments of it
     std::int64_t updates = 0;
@@ -40,6 +41,7 @@ class HiddenPredictor final : public Predictor {
   bool fits(const Seen& seen) const;
   HiddenMap map(const Seen& seen, const Layer& layer, int side) const;
   void start(const Seen& seen, Layer& layer, Threads& threads) const;
+  void exchange(const Seen& seen, Layer& layer) const;
 
   Shape shape_;
   std::int64_t rank_, width_;
