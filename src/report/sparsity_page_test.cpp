@@ -1,5 +1,6 @@
 #include "report/sparsity_page.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

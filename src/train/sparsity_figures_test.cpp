@@ -1,5 +1,6 @@
 #include "train/sparsity_figures.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "sparsity/lists.h"
