@@ -111,6 +111,8 @@ void add_bench(CLI::App& parser, Action& action) {
   select->add_option("--samples", options->samples, "sample queries of a group")->capture_default_str();
   CLI::App* sparse = add("sparse", "sparse attention with the choice of its keys, and where it pays", bench_sparse);
   add_tokens(sparse);
+  sparse->add_flag("--no-dense", options->no_dense,
+                   "only the sparse side, once: for lengths that dense takes hours for");
   CLI::App* train = add("train", "whole training steps: forward, backward, optimizer", bench_train);
   train->add_option("--model", options->model, "a run file; without: wan, 8 layers, width 384, 4,096 tokens")
       ->type_name("FILE.toml");

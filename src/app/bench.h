@@ -17,6 +17,7 @@ struct BenchOptions {
   // attention and select; 0 and negative: not given
   std::int64_t heads = 0, tokens = 0, head_dim = 0, group = 64, block = 1;
   double sparsity = -1;
+  bool no_dense = false;  // sparse
   std::string lists;
   // select
   std::int64_t rank = 16, samples = 16;

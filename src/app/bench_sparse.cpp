@@ -71,18 +71,19 @@ struct Times {
 
 // Whole attention at this size takes seconds to minutes: the best of few.
 template <class Work>
-double seconds_of(const Work& work) {
-  return best_seconds(work, 2, 0.5);
+double seconds_of(const Work& work, int calls) {
+  return best_seconds(work, calls, calls > 1 ? 0.5 : 0);
 }
 
 Times dense(Problem& p, Threads& threads) {
   Times t;
-  t.forward = seconds_of([&] { attention::forward_dense(p.input(), p.result(), threads); });
-  t.backward = seconds_of([&] { attention::backward_dense(p.input(), p.gradients(), threads); });
+  t.forward = seconds_of([&] { attention::forward_dense(p.input(), p.result(), threads); }, 2);
+  t.backward = seconds_of([&] { attention::backward_dense(p.input(), p.gradients(), threads); }, 2);
   return t;
 }
 
-Times sparse(Problem& p, double share, std::int64_t rank, std::int64_t samples, Threads& threads, double* kept) {
+Times sparse(Problem& p, double share, std::int64_t rank, std::int64_t samples, int calls, Threads& threads,
+             double* kept) {
   const sparsity::QkPredictor predictor = predictor_of(p, rank, threads);
   const auto sampled = sparsity::sample_queries(p.order, samples);
   // The own tile is part of the budget.
@@ -93,11 +94,28 @@ Times sparse(Problem& p, double share, std::int64_t rank, std::int64_t samples, 
   for (std::int64_t h = 0; h < p.shape.heads; ++h) in.members.push_back({h, keep});
   attention::KeyLists lists;
   Times t;
-  t.choose = seconds_of([&] { lists = sparsity::choose_keys(p.seen(), in, threads); });
+  t.choose = seconds_of([&] { lists = sparsity::choose_keys(p.seen(), in, threads); }, calls);
   *kept = lists.density();
-  t.forward = seconds_of([&] { attention::forward(p.input(), lists, p.result(), threads); });
-  t.backward = seconds_of([&] { attention::backward(p.input(), lists, p.gradients(), threads); });
+  t.forward = seconds_of([&] { attention::forward(p.input(), lists, p.result(), threads); }, calls);
+  t.backward = seconds_of([&] { attention::backward(p.input(), lists, p.gradients(), threads); }, calls);
   return t;
+}
+
+// Lengths at which dense attention would take hours: one pass, and the memory it takes.
+void long_clip(Problem& p, double share, Bench& bench, Threads& threads) {
+  constexpr std::int64_t kRank = 16, kSamples = 16;
+  double kept = 0;
+  const Times t = sparse(p, share, kRank, kSamples, 1, threads, &kept);
+  bench.add({.name = fmt::format("sparse forward+backward rank {} queries {}", kRank, kSamples),
+             .seconds = t.all(),
+             .flops = 3.5 * p.dense_flops() * kept,
+             .more = {{"kept_share", kept},
+                      {"choose_seconds", t.choose},
+                      {"forward_seconds", t.forward},
+                      {"backward_seconds", t.backward},
+                      {"peak_resident_bytes", peak_resident()}}});
+  fmt::print("    choice {}, forward {}, backward {}; {:.1f} GB at most\n", format_seconds(t.choose),
+             format_seconds(t.forward), format_seconds(t.backward), peak_resident() / 1e9);
 }
 
 }  // namespace
@@ -112,6 +130,11 @@ void bench_sparse(const BenchOptions& options) {
   Threads threads(options.threads);
   Bench bench(fmt::format("sparse attention {}x{}x{}, choice of keys included, f32", heads, tokens, head_dim), threads);
   Problem p(heads, tokens, head_dim);
+  if (options.no_dense) {
+    if (options.sparsity < 0) throw Error("--no-dense needs --sparsity", "as in --no-dense --sparsity 0.98");
+    long_clip(p, 1 - options.sparsity, bench, threads);
+    return bench.finish(options.json);
+  }
   const Times whole = dense(p, threads);
   bench.add({.name = "dense forward", .seconds = whole.forward, .flops = p.dense_flops()});
   bench.add({.name = "dense backward", .seconds = whole.backward, .flops = 2.5 * p.dense_flops()});
@@ -125,7 +148,7 @@ void bench_sparse(const BenchOptions& options) {
               : std::vector<std::pair<std::int64_t, std::int64_t>>{{16, 16}, {32, 64}};
     for (const auto& [rank, samples] : kinds) {
       double kept = 0;
-      const Times t = sparse(p, share, rank, samples, threads, &kept);
+      const Times t = sparse(p, share, rank, samples, 2, threads, &kept);
       const std::string size = table ? fmt::format(" {:.0f} % of keys", 100 * share) : "";
       bench.add({.name = fmt::format("sparse forward+backward rank {} queries {}{}", rank, samples, size),
                  .seconds = t.all(),
