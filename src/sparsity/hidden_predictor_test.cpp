@@ -111,6 +111,59 @@ TEST(HiddenPredictor, LearnsToFindTheKeys) {
   EXPECT_GT(last.mass, first.mass + 0.02);
 }
 
+const std::vector<float>& values_of(const std::vector<Predictor::Saved>& saved, const std::string& name) {
+  return std::find_if(saved.begin(), saved.end(), [&](const auto& each) { return each.name == name; })->values;
+}
+
+TEST(HiddenPredictor, BeginsWithNumbersOfTheSizeOfThePickedOnes) {
+  WanLayer layer(2, 32, 1);
+  const auto clip = layer.clip(1);
+  HiddenPredictor predictor(layer.shape, 8, 1);
+  predictor.learn(clip->seen, false, layer.threads);
+  const auto saved = predictor.save();
+  const std::vector<float>& picked = values_of(saved, "hidden.0.picked");
+  const Predicted low(predictor, clip->seen, 8, layer.threads);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::int64_t h = low.heads[i];
+    double wanted = 0, got = 0;
+    for (std::int64_t t = 0; t < WanLayer::kTokens; ++t) {
+      for (std::int64_t r = 0; r < 8; ++r) {
+        const auto number = static_cast<std::int64_t>(picked[static_cast<std::size_t>(h * 8 + r)]);
+        wanted += std::pow(static_cast<double>(clip->seen.k[(t * 2 + h) * 32 + number]), 2);
+        got += std::pow(
+            static_cast<double>(
+                low.k[(i * WanLayer::kTokens + static_cast<std::size_t>(t)) * 8 + static_cast<std::size_t>(r)]),
+            2);
+      }
+    }
+    EXPECT_NEAR(got / wanted, 1, 0.1);  // one update was made; with no gain it is 0.8
+  }
+}
+
+TEST(HiddenPredictor, PairsThatAreExchangedBeginAnew) {
+  WanLayer layer(2, 32, 0), other(2, 32, 0, 2);
+  HiddenPredictor predictor(layer.shape, 8, 1);
+  std::size_t exchanged = 0;
+  for (std::uint64_t i = 0; i < 20; ++i) {  // the model changes, and what counts in it
+    const auto clip = i < 4 ? layer.clip(i) : other.clip(i);
+    const auto before = predictor.save();
+    predictor.learn(clip->seen, true, layer.threads);
+    const auto after = predictor.save();
+    if (i == 0) continue;
+    for (std::size_t place = 0; place < 16; ++place) {
+      const bool same = values_of(before, "hidden.0.picked")[place] == values_of(after, "hidden.0.picked")[place];
+      exchanged += same ? 0 : 1;
+      for (const char* name : {"hidden.0.learnt", "hidden.0.first", "hidden.0.second"}) {
+        for (const std::size_t side : {0u, 16u}) {
+          const float* row = values_of(after, name).data() + (side + place) * 66;
+          EXPECT_EQ(std::all_of(row, row + 65, [](float x) { return x == 0; }), !same) << name;
+        }
+      }
+    }
+  }
+  EXPECT_GT(exchanged, 2u);
+}
+
 TEST(HiddenPredictor, FollowsTheWeightsOfTheModel) {
   WanLayer before(2, 32, 0, 1), after(2, 32, 0, 2);
   HiddenPredictor predictor(before.shape, 32, 1);
@@ -141,6 +194,8 @@ TEST(HiddenPredictor, SavedAndLoadedGoesOnWithTheSameBits) {
                 Predicted(loaded, on_second(clip->seen), 6, layer.threads));
     for (HiddenPredictor* each : {&saved, &loaded}) each->learn(on_second(clip->seen), true, layer.threads);
   }
+  const auto now = saved.save(), also = loaded.save();
+  for (std::size_t i = 0; i < now.size(); ++i) expect_same_bits(now[i].values, also[i].values);
   HiddenPredictor other_rank(shape, 8, 1), other_model({3, 2, 16}, 6, 1);
   for (HiddenPredictor* each : {&other_rank, &other_model}) {
     const std::string message = message_of([&] { each->load(SafetensorsFile::open(path)); });
