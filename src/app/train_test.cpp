@@ -305,7 +305,7 @@ TEST(HelpConfig, ListsEveryKeyOfEverySection) {
 
 TEST(HelpConfig, AnUnknownSectionNamesTheNearest) {
   expect_mistake({"help", "config", "trian"}, {"there is no section 'trian'", "did you mean 'train'?"});
-  expect_mistake({"help", "config", "nothing"}, {"the sections are model, video, data, diffusion, train"});
+  expect_mistake({"help", "config", "nothing"}, {"the sections are model, video, data, diffusion, sparsity, train"});
 }
 
 }  // namespace
