@@ -87,7 +87,8 @@ QualityRun train_arm(const train::RunConfig& config, const std::string& arm, Thr
   }
   run.loss = run.curve.back().loss;
   run.loss_dense = trainer.validate(*source, train::Trainer::Attention::kDense);
-  run.kept = second_half / static_cast<double>(t.steps - t.steps / 2);
+  const std::int64_t counted = t.steps - t.steps / 2;
+  run.kept = second_half / static_cast<double>(counted);
   run.seconds = timer.seconds();
   return run;
 }

@@ -81,7 +81,8 @@ Times sparse_seconds(Problem& p, double share, int granularity, Threads& threads
   in.q = attention::head_major<const float>(p.low_q.data(), in.keys / kGroup * kSamples, in.heads, kRank);
   in.k = attention::head_major<const float>(p.low_k.data(), in.keys, in.heads, kRank);
   in.granularity = granularity;
-  in.keep = {static_cast<std::int64_t>(share * static_cast<double>(in.keys / granularity))};
+  const std::int64_t entries = in.keys / granularity;
+  in.keep = {static_cast<std::int64_t>(share * static_cast<double>(entries))};
   attention::KeyLists lists;
   const double choose = best_of_two([&] { lists = attention::select(in, threads); });
   const double attend = best_of_two([&] {
