@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 
@@ -121,7 +122,12 @@ void sample(const Options& o) {
   tape::Pool pool;
   const auto controller =
       o.dense ? nullptr : train::make_controller(config, {.seed = static_cast<std::uint64_t>(config.train.seed)});
-  if (controller != nullptr) controller->load(checkpoint + "/sparsity.safetensors");
+  const std::string state = checkpoint + "/sparsity.safetensors";  // none where the run has only just turned sparse
+  if (controller != nullptr && fs::exists(state)) controller->load(state);
+  long long trained_steps = 0;
+  if (std::sscanf(fs::path(checkpoint).filename().c_str(), "step-%lld", &trained_steps) != 1) {
+    trained_steps = config.train.steps;
+  }
   Progress progress("sample", o.steps);
   train::sample_clips(config, *model, pool, threads, texts,
                       {.steps = o.steps,
@@ -129,7 +135,7 @@ void sample(const Options& o) {
                        .seed = static_cast<std::uint64_t>(o.seed),
                        .ancestral = o.ancestral,
                        .sparsity = controller.get(),
-                       .trained_steps = config.train.steps,
+                       .trained_steps = trained_steps,
                        .progress = [&](std::int64_t step, std::int64_t) { progress.update(step); }},
                       clips);
   progress.finish();

@@ -13,7 +13,9 @@ void visit(Settings& s, SparsityConfig& c) {
             "a fixed share of keys for every layer, 1: dense; no decision is left to make (benchmarks)");
   s.choice("sparsity.predictor", c.predictor, {"qk", "hidden"},
            "what finds the keys: projections of q and k in closed form, or of the block's input, trained (DSV)");
-  s.integer("sparsity.rank", c.rank, 0, 256, "of the predicted scores; 0: head by head from their spectrum, 8 to 32");
+  s.integer(
+      "sparsity.rank", c.rank, 0, 256,
+      "of the predicted scores; 0: qk: head by head from their spectrum, 8 to 32; hidden: 3/4 of head_dim up to 32");
   s.integer("sparsity.samples", c.samples, 0, 4096, "queries of a group that are scored; 0: 16 or all, as measured");
   s.integers("sparsity.group", c.group, 3, "frames, rows and columns of tokens that share a list");
   s.integers("sparsity.keep", c.keep, 0, "frames of tokens that every list holds, beside its own tile");

@@ -2,7 +2,7 @@
 //
 // Those are taken that change the scores of a query most from key to key. What a number adds to the variance of the
 // scores is the mean of q^2 times the variance of k; for a pair, which is turned as a whole and taken or left as one,
-// the same with 2 x 2 matrices. (Mean of |q| |k| instead: recall within 0.02 of it, sometimes above, sometimes below.)
+// the same with 2 x 2 matrices. (Mean of |q| |k| instead: recall mostly within 0.02 of it, above or below.)
 #pragma once
 
 #include <cstdint>
