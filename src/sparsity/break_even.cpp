@@ -19,6 +19,7 @@ namespace reel::sparsity {
 namespace {
 
 constexpr std::int64_t kRank = 16, kSamples = 16, kGroup = 64;
+constexpr int kRuns = 2;  // the better counts
 
 struct Problem {
   attention::Shape shape;
@@ -52,22 +53,13 @@ struct Problem {
   }
 };
 
-template <class Work>
-double best_of_two(const Work& work) {
-  double best = 0;
-  for (int i = 0; i < 2; ++i) {
-    const Timer timer;
-    work();
-    best = i == 0 ? timer.seconds() : std::min(best, timer.seconds());
-  }
-  return best;
-}
-
 double dense_seconds(Problem& p, Threads& threads) {
-  return best_of_two([&] {
-    attention::forward_dense(p.input(), p.result(), threads);
-    attention::backward_dense(p.input(), p.gradients(), threads);
-  });
+  return best_seconds(
+      [&] {
+        attention::forward_dense(p.input(), p.result(), threads);
+        attention::backward_dense(p.input(), p.gradients(), threads);
+      },
+      kRuns, 0);
 }
 
 struct Times {
@@ -84,11 +76,13 @@ Times sparse_seconds(Problem& p, double share, int granularity, Threads& threads
   const std::int64_t entries = in.keys / granularity;
   in.keep = {static_cast<std::int64_t>(share * static_cast<double>(entries))};
   attention::KeyLists lists;
-  const double choose = best_of_two([&] { lists = attention::select(in, threads); });
-  const double attend = best_of_two([&] {
-    attention::forward(p.input(), lists, p.result(), threads);
-    attention::backward(p.input(), lists, p.gradients(), threads);
-  });
+  const double choose = best_seconds([&] { lists = attention::select(in, threads); }, kRuns, 0);
+  const double attend = best_seconds(
+      [&] {
+        attention::forward(p.input(), lists, p.result(), threads);
+        attention::backward(p.input(), lists, p.gradients(), threads);
+      },
+      kRuns, 0);
   return {choose, attend};
 }
 

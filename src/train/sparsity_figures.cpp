@@ -22,7 +22,6 @@ constexpr std::int64_t kMostFrames = 24;    // pictures of one list
 constexpr double kScores = 8e6;             // looked at in all: about a second of one core
 constexpr std::int64_t kMostQueries = 64;   // of a head
 constexpr std::int64_t kLongest = 1 << 17;  // tokens; beyond it tables of positions take too much memory
-constexpr std::int64_t kNoiseStep = std::int64_t{1} << 40;  // validation's, far from every training step
 constexpr double kNotKnown = std::numeric_limits<double>::quiet_NaN();
 
 std::size_t sized(std::int64_t n) { return static_cast<std::size_t>(n); }
@@ -225,7 +224,7 @@ report::SparsitySummary sparsity_summary(const std::string& run, Trainer& traine
   summary.heads = profile_rows(run + "/sparsity.jsonl");
   data::Clip clip;
   if (source.size(data::Split::kValidation) > 0 && source.read(data::Split::kValidation, 0, clip)) {
-    const diffusion::Draws draws{0, kNoiseStep, 0};
+    const diffusion::Draws draws{0, kValidationStep, 0};
     data::Batch batch;
     batch.values = std::move(clip.values);
     batch.text = std::move(clip.text);

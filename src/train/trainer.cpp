@@ -15,13 +15,6 @@ namespace reel::train {
 
 using diffusion::Draws;
 
-namespace {
-
-// Far from every training step, so that validation shares no noise with training.
-constexpr std::int64_t kValidationStep = std::int64_t{1} << 40;
-
-}  // namespace
-
 Trainer::Trainer(const RunConfig& config, Threads& threads, const sparsity::Controller::Options& sparsity)
     : config_(config),
       threads_(threads),

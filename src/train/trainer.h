@@ -18,6 +18,9 @@ struct StepReport {
   bool skipped = false;  // loss or gradients were not finite: nothing was updated
 };
 
+// The step whose noise validation draws: far from every training step, so that it shares none with training.
+constexpr std::int64_t kValidationStep = std::int64_t{1} << 40;
+
 class Trainer {
  public:
   // Initial weights as the configuration says: drawn, or from train.start_from.
