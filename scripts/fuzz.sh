@@ -13,7 +13,7 @@ if [ -z "$drivers" ]; then
   exit 0
 fi
 mkdir -p build/fuzz
-cmake --preset fuzz -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON >build/fuzz/configure.log || { cat build/fuzz/configure.log; exit 1; }
+cmake --preset fuzz -DREEL_NO_MPI=ON >build/fuzz/configure.log || { cat build/fuzz/configure.log; exit 1; }
 # shellcheck disable=SC2086  # a list of words
 cmake --build build/fuzz --target $drivers
 

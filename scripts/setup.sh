@@ -17,10 +17,10 @@ for what in "$@"; do
   case $what in
     build)
       needed="$needed g++ cmake ninja-build pkgconf libhwy-dev libfmt-dev libcli11-dev libtomlplusplus-dev"
-      needed="$needed nlohmann-json3-dev libpng-dev libgtest-dev"
+      needed="$needed nlohmann-json3-dev libpng-dev libgtest-dev python3"  # python3: the test that kills a rank
       tools="$tools c++ cmake ninja pkg-config"
       ;;
-    lint) needed="$needed clang-format clang-tidy python3" tools="$tools clang-format clang-tidy python3" ;;
+    lint) needed="$needed clang-format clang-tidy shellcheck python3" tools="$tools clang-format clang-tidy shellcheck python3" ;;
     fuzz) needed="$needed clang libclang-rt-14-dev" tools="$tools clang++" ;;
     # torch.compile writes C++ against Python.h
     peers) needed="$needed python3 python3-venv python3-dev libopenblas0-pthread" tools="$tools python3" ;;

@@ -25,7 +25,12 @@ from pathlib import Path
 
 BUILD = Path(__file__).resolve().parent.parent / "build"
 STEPS = 40
-RUN_FILE = f"""
+WEIGHTS = ["diffusion_pytorch_model", "ema", "optimizer"]  # safetensors of a checkpoint
+
+
+def run_file(steps, batch):
+    """A small run that writes a checkpoint at every step."""
+    return f"""
 [model]
 layers = 2
 heads = 2
@@ -38,8 +43,8 @@ width = 8
 [data]
 validation = 2
 [train]
-steps = {STEPS}
-batch = 2
+steps = {steps}
+batch = {batch}
 ema = 0.9
 checkpoint_every = 1
 validate_every = 10
@@ -78,7 +83,7 @@ def check_whole(run):
     try:
         json.loads((latest / "state.json").read_text())
         json.loads((latest / "config.json").read_text())
-        for name in ["diffusion_pytorch_model", "ema", "optimizer"]:
+        for name in WEIGHTS:
             data = (latest / f"{name}.safetensors").read_bytes()
             size = int.from_bytes(data[:8], "little")
             tensors = json.loads(data[8 : 8 + size])
@@ -136,7 +141,7 @@ def live(file, run, rng):
 
 
 def compare(straight, run):
-    for name in ["diffusion_pytorch_model", "ema", "optimizer"]:
+    for name in WEIGHTS:
         name = f"latest/{name}.safetensors"
         if (straight / name).read_bytes() != (run / name).read_bytes():
             fail(f"{run / name} is not what the run in one go gave")
@@ -154,7 +159,7 @@ def main():
     rng = random.Random(seed)
     folder = Path(tempfile.mkdtemp(prefix="soak-", dir=BUILD))
     file = folder / "soak.toml"
-    file.write_text(RUN_FILE)
+    file.write_text(run_file(STEPS, batch=2))
     train_to_the_end(file, folder / "straight")
     phases, runs = collections.Counter(), 0
     while phases.total() < kills and time.monotonic() < end:

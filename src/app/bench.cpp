@@ -1,6 +1,5 @@
 #include "app/bench.h"
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 
 #include "app/app.h"
@@ -76,18 +75,18 @@ void bench_gemm(const BenchOptions& options) {
   bench.finish(options.json);
 }
 
-void add_bench(CLI::App& parser, Action& action) {
+void add_bench(Verb& parser, Action& action) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App* verb = parser.add_subcommand("bench", "measures kernels as a share of the peak of this machine");
-  verb->require_subcommand(1);
+  Verb* verb = parser.add_subcommand("bench", "measures kernels as a share of the peak of this machine");
+  verb->require_subcommand();
   const auto add = [&](const char* name, const char* text, void (*run)(const BenchOptions&)) {
-    CLI::App* sub = verb->add_subcommand(name, text);
+    Verb* sub = verb->add_subcommand(name, text);
     sub->add_option("--threads", options->threads, "threads to use")->capture_default_str();
     sub->add_option("--json", options->json, "write machine and rows there as well")->type_name("FILE");
     sub->callback([options, &action, run] { action = [options, run] { run(*options); }; });
     return sub;
   };
-  const auto add_tokens = [&](CLI::App* sub) {
+  const auto add_tokens = [&](Verb* sub) {
     sub->add_option("--heads", options->heads, "heads");
     sub->add_option("--tokens", options->tokens, "queries and keys of a head");
     sub->add_option("--head-dim", options->head_dim, "floats of a head, a multiple of 8 up to 256");
@@ -95,48 +94,57 @@ void add_bench(CLI::App& parser, Action& action) {
     sub->add_option("--group", options->group, "queries that share a list")->capture_default_str();
   };
   add("peak", "multiply-add rate and memory bandwidths", bench_peak);
-  CLI::App* gemm = add("gemm", "linear layers, forward and both gradients", bench_gemm);
+  Verb* gemm = add("gemm", "linear layers, forward and both gradients", bench_gemm);
   gemm->add_option("--m", options->m, "rows of x (tokens)");
   gemm->add_option("--n", options->n, "rows of W (outputs)");
   gemm->add_option("--k", options->k, "columns of x and W (inputs)");
-  CLI::App* attention = add("attention", "dense and sparse attention, forward and backward", bench_attention);
+  Verb* attention = add("attention", "dense and sparse attention, forward and backward", bench_attention);
   add_tokens(attention);
   attention->add_option("--block", options->block, "keys that are chosen together: 1, or a multiple of 64")
       ->capture_default_str();
   attention->add_option("--lists", options->lists, "attend to the key lists of this file instead of random ones")
       ->type_name("FILE");
-  CLI::App* select = add("select", "choice of the heaviest keys of each group", bench_select);
+  Verb* select = add("select", "choice of the heaviest keys of each group", bench_select);
   add_tokens(select);
   select->add_option("--rank", options->rank, "floats of a low-rank query or key")->capture_default_str();
   select->add_option("--samples", options->samples, "sample queries of a group")->capture_default_str();
-  CLI::App* sparse = add("sparse", "sparse attention with the choice of its keys, and where it pays", bench_sparse);
+  Verb* sparse = add("sparse", "sparse attention with the choice of its keys, and where it pays", bench_sparse);
   add_tokens(sparse);
   sparse->add_flag("--no-dense", options->no_dense,
                    "only the sparse side, once: for lengths that dense takes hours for");
-  CLI::App* train = add("train", "whole training steps: forward, backward, optimizer", bench_train);
+  add("plan", "balance of partitions beside the named ways of others, and the time planning takes", bench_plan);
+  Verb* train = add("train", "whole training steps: forward, backward, optimizer", bench_train);
   train->add_option("--model", options->model, "a run file; without: wan, 8 layers, width 384, 4,096 tokens")
       ->type_name("FILE.toml");
   train->add_option("--tokens", options->tokens, "tokens of a clip: the number of frames follows from it");
   train->add_option("--steps", options->steps, "steps to measure after a first one; the best counts")
       ->capture_default_str();
   train->add_option("--set", options->set, "another value for a key of the run file, as train.recompute=true");
-  CLI::App* quality =
+  Verb* sequence =
+      add("sequence", "mpirun -n 4 reel bench sequence: DSP beside Ulysses and Ring, bytes and time", bench_sequence);
+  sequence->add_option("--model", options->model, "a run file; without: configs/stdit3-bench.toml")
+      ->type_name("FILE.toml");
+  sequence->add_option("--steps", options->steps, "passes to measure after a first one; the best counts")
+      ->capture_default_str();
+  sequence->add_option("--set", options->set, "another value for a key of the run file, as video.frames=32");
+  sequence->add_option("--only", options->only, "one of the ways")->one_of({"dsp", "ulysses-both", "ulysses", "ring"});
+  sequence->add_flag("--no-poll", options->no_poll, "compute loops move no messages: what a ring would expose then");
+  Verb* quality =
       add("quality", "what sparse training loses: dense, dynamic and controls from the same seeds", bench_quality);
   quality->add_option("--model", options->model, "a run file; without: configs/storyboard-b.toml")
       ->type_name("FILE.toml");
-  quality->add_option("--seeds", options->seeds, "runs of each arm")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000}))
-      ->capture_default_str();
+  quality->add_option("--seeds", options->seeds, "runs of each arm")->between(1, 1000)->capture_default_str();
   quality->add_option("--steps", options->train_steps, "steps of a run; without: as the run file says")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+      ->between(std::int64_t{1}, std::int64_t{1} << 40);
   quality->add_option("--keys", options->keys, "share of the keys that sparse attention looks at, own tile included")
-      ->check(CLI::Range(0.001, 1.0))
+      ->between(0.001, 1.0)
       ->capture_default_str();
   quality->add_option("--arms", options->arms, "ways to choose keys, dense first")
       ->delimiter(',')
       ->capture_default_str();
   quality->add_option("--set", options->set, "another value for a key of the run file, as data.validation=64");
-  quality->add_option("--report", options->report, "write a page with curves there")->type_name("FILE.html");
+  quality->add_option("--report", options->report, "write a page with curves and restored clips there")
+      ->type_name("FILE.html");
 }
 
 }  // namespace reel::app

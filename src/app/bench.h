@@ -25,6 +25,9 @@ struct BenchOptions {
   std::string model;
   std::vector<std::string> set;
   std::int64_t steps = 2;  // that are measured
+  // sequence
+  bool no_poll = false;
+  std::string only;
   // quality
   std::int64_t train_steps = 0, seeds = 3;  // 0: as the run file says
   double keys = 0.15;
@@ -38,5 +41,7 @@ void bench_select(const BenchOptions& options);
 void bench_sparse(const BenchOptions& options);
 void bench_train(const BenchOptions& options);
 void bench_quality(const BenchOptions& options);
+void bench_plan(const BenchOptions& options);
+void bench_sequence(const BenchOptions& options);
 
 }  // namespace reel::app

@@ -46,12 +46,12 @@ struct Tensors {
   }
 };
 
-struct Times {
+struct PassTimes {
   double forward, backward;
 };
 
 // lists == nullptr: dense.
-Times measure(Tensors& t, const KeyLists* lists, Threads& threads) {
+PassTimes measure(Tensors& t, const KeyLists* lists, Threads& threads) {
   const auto input = t.input();
   const double forward = best_seconds(
       [&] {
@@ -71,12 +71,12 @@ Times measure(Tensors& t, const KeyLists* lists, Threads& threads) {
 // Useful work: two products forward, five backward, a multiply-add counts two.
 double forward_flops(double pairs, std::int64_t d) { return 4 * pairs * static_cast<double>(d); }
 
-void add_rows(Bench& bench, const std::string& kind, const std::string& shape, const Times& times, double pairs,
-              std::int64_t d, const Times* dense) {
+void add_rows(Bench& bench, const std::string& kind, const std::string& shape, const PassTimes& times, double pairs,
+              std::int64_t d, const PassTimes* dense) {
   const double flops = forward_flops(pairs, d);
   const auto over = [&](double mine, double theirs) { return dense != nullptr ? theirs / mine : 0; };
-  const Times none{0, 0};
-  const Times& base = dense != nullptr ? *dense : none;
+  const PassTimes none{0, 0};
+  const PassTimes& base = dense != nullptr ? *dense : none;
   const std::string against = "dense";
   bench.add({kind + " forward " + shape, times.forward, flops, over(times.forward, base.forward), against, {}});
   bench.add(
@@ -122,11 +122,11 @@ KeyLists make_lists(const attention::Shape& s, std::int64_t group, std::int64_t 
 void bench_shape(const attention::Shape& shape, const std::vector<double>& sparsities, std::int64_t group,
                  std::int64_t block, Threads& threads, Bench& bench) {
   Tensors t(shape);
-  const Times dense = measure(t, nullptr, threads);
+  const PassTimes dense = measure(t, nullptr, threads);
   add_rows(bench, "dense", shape_name(shape), dense, all_pairs(shape), shape.head_dim, nullptr);
   for (const double sparsity : sparsities) {
     const KeyLists lists = make_lists(shape, group, block, sparsity);
-    const Times sparse = measure(t, &lists, threads);
+    const PassTimes sparse = measure(t, &lists, threads);
     const std::string what = block == 1 ? "keys" : fmt::format("blocks of {}", block);
     add_rows(bench, "sparse", fmt::format("{} {:.1f}% of {}", shape_name(shape), 100 * lists.density(), what), sparse,
              static_cast<double>(lists.pairs()), shape.head_dim, &dense);
@@ -139,7 +139,7 @@ void bench_threads(const std::string& name, const attention::Shape& shape, const
   if (threads.count() == 1) return;
   Tensors t(shape);
   Threads one(1);
-  const Times alone = measure(t, &lists, one), all = measure(t, &lists, threads);
+  const PassTimes alone = measure(t, &lists, one), all = measure(t, &lists, threads);
   const double flops = forward_flops(static_cast<double>(lists.pairs()), shape.head_dim);
   const std::string against = "one thread";
   bench.add({name + " forward " + shape_name(shape), all.forward, flops, alone.forward / all.forward, against, {}});
@@ -200,7 +200,7 @@ void bench_attention(const BenchOptions& o) {
                                  o.head_dim > 0 ? o.head_dim : 64};
     Tensors t(shape);
     Bench bench("attention over " + o.lists, threads);
-    const Times sparse = measure(t, &lists, threads);
+    const PassTimes sparse = measure(t, &lists, threads);
     add_rows(bench, "sparse", fmt::format("{} {:.1f}%", shape_name(shape), 100 * lists.density()), sparse,
              static_cast<double>(lists.pairs()), shape.head_dim, nullptr);
     return bench.finish(o.json);

@@ -11,11 +11,15 @@
 #include "base/nearest.h"
 #include "base/progress.h"
 #include "base/timer.h"
+#include "data/png.h"
+#include "train/restore.h"
 #include "train/trainer.h"
 
 namespace reel::app {
 
 namespace {
+
+constexpr std::int64_t kRestored = 4;  // clips: as many as fit on a screen of the page
 
 void check_arms(const std::vector<std::string>& arms) {
   const std::vector<std::string> known = {"dense", "dynamic", "own", "random", "window", "static"};
@@ -58,8 +62,31 @@ Kept kept_by(train::Trainer& trainer) {
   return {keys, controller->sparse_share()};
 }
 
-QualityRun train_arm(const train::RunConfig& config, const std::string& arm, Threads& threads, Progress& progress,
-                     std::int64_t steps_before) {
+std::vector<RestoredPictures> restored_by(train::Trainer& trainer, data::Source& source, double level) {
+  const auto given = static_cast<std::size_t>(trainer.config().diffusion.conditioning_frames);
+  const auto frames = [&](std::span<const float> values) { return data::images_of(values, source.format()); };
+  const auto strip = [&](std::span<const float> values) {
+    std::vector<data::Image> images = frames(values);
+    images.erase(images.begin(), images.begin() + static_cast<std::ptrdiff_t>(given));
+    return data::png_bytes(data::contact_sheet({images}, 1, 0));
+  };
+  std::vector<RestoredPictures> out;
+  for (const train::RestoredClip& each : train::restore_held_out(trainer, source, level, kRestored)) {
+    out.push_back({.clip = each.number,
+                   .truth = strip(each.truth.values),
+                   .noised = strip(each.noised),
+                   .restored = strip(each.restored),
+                   .psnr_noised = each.psnr_noised,
+                   .psnr = each.psnr});
+    const std::vector<data::Image> images = frames(each.truth.values);
+    for (std::size_t i = 0; i < given; ++i) out.back().given.push_back(data::png_bytes(images[i]));
+  }
+  return out;
+}
+
+// restore_level: of held-out clips to restore; 0: none.
+QualityRun train_arm(const train::RunConfig& config, const std::string& arm, double restore_level, Threads& threads,
+                     Progress& progress, std::int64_t steps_before) {
   const Timer timer;
   const train::TrainConfig& t = config.train;
   QualityRun run{.arm = arm, .seed = t.seed};
@@ -90,6 +117,7 @@ QualityRun train_arm(const train::RunConfig& config, const std::string& arm, Thr
   const std::int64_t counted = t.steps - t.steps / 2;
   run.kept = second_half / static_cast<double>(counted);
   run.seconds = timer.seconds();
+  if (restore_level > 0 && std::isfinite(run.loss)) run.restored = restored_by(trainer, *source, restore_level);
   return run;
 }
 
@@ -123,7 +151,10 @@ void bench_quality(const BenchOptions& given) {
                   .tokens = need.tokens / (first.train.batch * first.train.accumulate),
                   .clips = source_of(first)->size(data::Split::kValidation),
                   .keys = options.keys,
+                  .format = source_of(first)->format(),
+                  .fps = first.video.fps,
                   .arms = options.arms};
+  if (train::kind_of(first) == diffusion::Kind::kFlow) quality.restore_level = train::restore_level(first.diffusion);
   if (quality.clips == 0) {
     throw Error(fmt::format("{}: no clips are held out to compare with", options.model), "--set data.validation=16");
   }
@@ -137,8 +168,8 @@ void bench_quality(const BenchOptions& given) {
   std::int64_t done = 0;
   for (const std::int64_t seed : quality.seeds) {
     for (const std::string& arm : options.arms) {
-      quality.runs.push_back(
-          train_arm(configuration(options, arm, seed), arm, threads, progress, done++ * quality.steps));
+      quality.runs.push_back(train_arm(configuration(options, arm, seed), arm, seed == 0 ? quality.restore_level : 0,
+                                       threads, progress, done++ * quality.steps));
       const QualityRun& run = quality.runs.back();
       progress.erase();
       fmt::print("seed {}  {:8} loss {:.4f}  evaluated dense {:.4f}  {:5.1f} % of keys  {}\n", seed, arm, run.loss,
@@ -149,7 +180,8 @@ void bench_quality(const BenchOptions& given) {
     }
   }
   progress.finish();
-  fmt::print("\nmean (lowest to highest of {} seeds)\n", options.seeds);
+  fmt::print("\n{}\n",
+             options.seeds == 1 ? "one seed" : fmt::format("mean (lowest to highest of {} seeds)", options.seeds));
   print_table(quality);
   fmt::print("\n{}\n", fmt::join(findings(quality), "\n"));
   if (!options.report.empty()) write_quality_page(quality, options.report);

@@ -85,12 +85,36 @@ TEST_F(BenchQuality, TrainsEveryArmFromTheSameSeedsAndWritesAllOfIt) {
     EXPECT_EQ(run["loss_evaluated_dense"] == run["loss"], arm == "dense");
     EXPECT_GT(run["seconds"], 0);
     EXPECT_EQ(run["skipped_steps"], 0);
+    ASSERT_EQ(run["restored"].size(), i < 3 ? 2u : 0u) << "with the first seed";
+    if (i >= 3) continue;
+    EXPECT_EQ(run["restored"][1]["clip"], 1);
+    EXPECT_EQ(run["restored"][1]["psnr_noised"], json["runs"][0]["restored"][1]["psnr_noised"]) << "the same noise";
+    EXPECT_NE(run["restored"][1]["psnr"], run["restored"][1]["psnr_noised"]);
+    EXPECT_NEAR(json["arms"][i]["restored_psnr"],
+                (run["restored"][0]["psnr"].get<double>() + run["restored"][1]["psnr"].get<double>()) / 2, 1e-9);
   }
+  EXPECT_NEAR(json["restore_level"], 1 / (1 + std::exp(-1)), 1e-9) << "a deviation above the mean of training times";
   // A seed decides weights and clips.
   EXPECT_NE(json["runs"][0]["curve"][0], json["runs"][3]["curve"][0]);
   const std::string page = read_file(path("q.html"));
   EXPECT_EQ(report::markup_fault(page), "");
   EXPECT_NE(page.find("Validation loss, seed 1"), std::string::npos);
+  // For each of two clips: two given frames, the truth, the noise and three arms.
+  EXPECT_EQ(report::count_of(page, "<img"), 2u * (2 + 2 + 3));
+  EXPECT_NE(page.find("The first 2 frames are given"), std::string::npos);
+}
+
+TEST_F(BenchQuality, WithoutGivenFramesWholeClipsAreRestored) {
+  const Result result =
+      reel({"--model", file_, "--seeds", "1", "--steps", "1", "--arms", "dense,own", "--report", path("q.html"),
+            "--set", "diffusion.conditioning_frames=0", "--set", "data.source=moving-shapes"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.out.find("one seed"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("dB"), std::string::npos) << result.out;
+  const std::string page = read_file(path("q.html"));
+  EXPECT_EQ(report::markup_fault(page), "");
+  EXPECT_EQ(report::count_of(page, "<img"), 2u * (2 + 2));
+  EXPECT_NE(page.find("Into all frames noise"), std::string::npos);
 }
 
 TEST_F(BenchQuality, DynamicWithAllKeysTrainsAsDense) {

@@ -1,56 +1,27 @@
 // reel bench sparse: attention with everything that sparsity costs (projection, selection, own tile), against dense.
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "app/bench.h"
-#include "attention/attention.h"
-#include "base/buffer.h"
+#include "attention/random_problem.h"
 #include "base/error.h"
-#include "base/random.h"
 #include "base/timer.h"
 #include "sparsity/choose.h"
+#include "sparsity/lists.h"
 #include "sparsity/qk_predictor.h"
 
 namespace reel::app {
 
 namespace {
 
-// Random queries, keys and values: what is timed does not depend on which keys are chosen.
-struct Problem {
-  attention::Shape shape;
-  Buffer<float> q, k, v, out, lse, dout, dq, dk, dv;
+struct Problem : attention::RandomProblem {
   sparsity::TokenOrder order;
 
+  // Tokens as a clip of 16 x 16 places where that fits, so that groups are 4 x 4 x 4 tiles.
   Problem(std::int64_t heads, std::int64_t tokens, std::int64_t head_dim)
-      : shape{1, heads, tokens, tokens, head_dim}, lse(static_cast<std::size_t>(heads * tokens)) {
-    for (Buffer<float>* each : {&q, &k, &v, &out, &dout, &dq, &dk, &dv}) {
-      *each = Buffer<float>(static_cast<std::size_t>(heads * tokens * head_dim));
-    }
-    std::uint64_t seed = 1;
-    for (Buffer<float>* each : {&q, &k, &v, &dout}) Random(seed++).fill_normal(*each);
-    // Tokens as a clip of 16 x 16 places where that fits, so that groups are 4 x 4 x 4 tiles.
-    order = tokens % 1024 == 0 ? sparsity::tile_order({tokens / 256, 16, 16}, {4, 4, 4})
-                               : sparsity::tile_order({tokens, 1, 1}, {64, 1, 1});
-  }
-  template <class T>
-  attention::View<T> view(T* data) const {
-    return attention::token_major(data, shape.queries, shape.heads, shape.head_dim);
-  }
-  attention::Input input() const {
-    return {shape, view(q.data()), view(k.data()), view(v.data()),
-            1.0f / std::sqrt(static_cast<float>(shape.head_dim))};
-  }
+      : RandomProblem(heads, tokens, head_dim),
+        order(tokens % 1024 == 0 ? sparsity::tile_order({tokens / 256, 16, 16}, {4, 4, 4})
+                                 : sparsity::tile_order({tokens, 1, 1}, {64, 1, 1})) {}
   sparsity::Seen seen() const { return {0, 1, shape.queries, q.data(), k.data(), nullptr}; }
-  attention::Partial result() { return {view(out.data()), lse.data()}; }
-  attention::Gradients gradients() {
-    return {view<const float>(dout.data()),
-            view<const float>(out.data()),
-            lse.data(),
-            view(dq.data()),
-            view(dk.data()),
-            view(dv.data())};
-  }
   double dense_flops() const {
     return 4.0 * static_cast<double>(shape.heads * shape.head_dim) * static_cast<double>(shape.queries) *
            static_cast<double>(shape.keys);
@@ -86,12 +57,9 @@ Times sparse(Problem& p, double share, std::int64_t rank, std::int64_t samples, 
              double* kept) {
   const sparsity::QkPredictor predictor = predictor_of(p, rank, threads);
   const auto sampled = sparsity::sample_queries(p.order, samples);
-  // The own tile is part of the budget.
-  const double tile = 1.0 / static_cast<double>(p.order.groups());
-  const auto keep = static_cast<std::int64_t>(std::max(0.0, share - tile) * static_cast<double>(p.shape.keys));
   sparsity::ChooseInput in{
       .order = &p.order, .predictor = &predictor, .head_dim = p.shape.head_dim, .samples = samples, .sampled = sampled};
-  for (std::int64_t h = 0; h < p.shape.heads; ++h) in.members.push_back({h, keep});
+  for (std::int64_t h = 0; h < p.shape.heads; ++h) in.members.push_back({h, sparsity::budget_of(share, p.shape.keys)});
   attention::KeyLists lists;
   Times t;
   t.choose = seconds_of([&] { lists = sparsity::choose_keys(p.seen(), in, threads); }, calls);

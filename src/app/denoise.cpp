@@ -1,21 +1,22 @@
 // reel denoise: one pass of a model folder, the black box that parity is checked through.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 
 #include "app/app.h"
+#include "app/traffic.h"
 #include "base/safetensors.h"
 #include "base/timer.h"
+#include "comm/mpi.h"
 #include "model/folder.h"
 
 namespace reel::app {
 
 namespace {
 
-struct Options {
-  std::string model, inputs, outputs, lists;
+struct DenoiseOptions {
+  std::string model, inputs, outputs, lists, plan, traffic;
   bool gradients = false, recompute = false;
   int threads = default_threads();
 };
@@ -60,15 +61,28 @@ model::Input read_input(tape::Tape& tape, const SafetensorsFile& file, const mod
   return in;
 }
 
-void denoise(const Options& options) {
+void denoise(const DenoiseOptions& options) {
+  comm::Session session;
+  comm::Comm& world = session.world();
+  const parallel::Plan plan = parallel::parse_plan(options.plan);
+  if (plan.degree() != world.size()) {
+    throw Error(
+        fmt::format("denoise runs one pass on {} rank{}, and the plan \"{}\" is for {}", world.size(),
+                    world.size() == 1 ? "" : "s", plan.text(), plan.degree()),
+        fmt::format("start {} (mpirun -n {}), or give a plan for {}", plan.degree(), plan.degree(), world.size()));
+  }
+  parallel::Team team(world, plan);
   Threads threads(options.threads);
+  if (world.size() > 1) threads.set_poll([&world] { world.poll(); });
   const SafetensorsFile file = SafetensorsFile::open(options.inputs);
   const auto model = model::load_model(
       options.model, options.gradients ? tape::Parameters::With::kGradients : tape::Parameters::With::kValues);
+  model::check_plan(model->config().family, plan);
   tape::Pool pool;
   tape::Tape tape(threads, pool, {.gradients = options.gradients});
   model::Context context(tape);
   context.recompute = options.recompute;
+  context.team = &team;
   if (!options.lists.empty()) {
     context.lists = std::make_shared<attention::KeyLists>(attention::load_key_lists(options.lists));
   }
@@ -88,6 +102,8 @@ void denoise(const Options& options) {
     loss = tape::mean_squared_error(tape, sample, target);
     tape.backward(loss);
     model->parameters().zero_untouched_gradients();
+    // Each rank has the share of its tokens.
+    if (world.size() > 1) world.all_reduce(model->parameters().gradients(), {-1, Phase::kBackward});
     writer.add("loss", {}, loss.span());
     for (const tape::Parameter& p : model->parameters().all()) {
       if (!p.trained) continue;
@@ -95,6 +111,8 @@ void denoise(const Options& options) {
                  std::span<const float>(p.gradient, static_cast<std::size_t>(p.size())));
     }
   }
+  write_traffic(world, options.traffic);
+  if (world.rank() != 0) return;
   writer.write(options.outputs);
   fmt::print("{}: {} parameters, sample {}{}, {:.2f} s, {:.2f} GB at most for activations\n", model->config().family,
              model->parameters().count(), tape::shape_text(sample.shape()),
@@ -104,9 +122,9 @@ void denoise(const Options& options) {
 
 }  // namespace
 
-void add_denoise(CLI::App& parser, Action& action) {
-  auto options = std::make_shared<Options>();
-  CLI::App* verb =
+void add_denoise(Verb& parser, Action& action) {
+  auto options = std::make_shared<DenoiseOptions>();
+  Verb* verb =
       parser.add_subcommand("denoise", "one pass of a model folder over given tensors, with gradients if wanted");
   verb->add_option("model", options->model, "folder with config.json and safetensors weights, as diffusers saves it")
       ->required();
@@ -121,7 +139,9 @@ void add_denoise(CLI::App& parser, Action& action) {
   verb->add_flag("--recompute", options->recompute,
                  "run blocks again in backward instead of keeping what they computed");
   verb->add_option("--lists", options->lists, "key lists (safetensors) for every self-attention");
-  verb->add_option("--threads", options->threads, "threads")->check(CLI::Range(1, 1024));
+  verb->add_option("--parallel", options->plan, kParallelHelp)->type_name("PLAN");
+  verb->add_option("--traffic", options->traffic, kTrafficHelp)->type_name("FILE.json");
+  verb->add_option("--threads", options->threads, "threads")->between(1, 1024);
   verb->callback([options, &action] { action = [options] { denoise(*options); }; });
 }
 

@@ -1,8 +1,9 @@
-#include <CLI/CLI.hpp>
 
 #include "app/app.h"
 #include "app/measure.h"
 #include "base/error.h"
+#include "comm/mpi.h"
+#include "data/video_file.h"
 #include "kernels/cpu.h"
 
 namespace reel::app {
@@ -30,8 +31,11 @@ void doctor(int thread_count, bool write, const std::string& path) {
   line("caches", fmt::format("L1 {}, L2 {} a core, L3 {}", format_bytes(machine.l1), format_bytes(machine.l2),
                              format_bytes(machine.l3)));
   line("memory", format_bytes(machine.memory));
-  line("MPI", mpi_version().empty() ? "not built in: one process only (Debian: libopenmpi-dev, then build again)"
-                                    : mpi_version());
+  line("MPI", comm::mpi_version().empty() ? "not built in: one process only (Debian: libopenmpi-dev, then build again)"
+                                          : comm::mpi_version());
+  line("FFmpeg", data::video_supported() ? "built in"
+                                         : "not built in: no mp4, no video files as data (Debian: libavformat-dev "
+                                           "libavcodec-dev libavutil-dev libswscale-dev, then build again)");
   fmt::print("\n{:<18} {:>10} {:>14}\n", "measured", "one thread", threads.count() == 1 ? "" : "all threads");
   fmt::print("{:<18} {:>10.1f} {:>14.1f}  GFLOP/s\n", "f32 multiply-add", machine.peak_one / 1e9,
              machine.peak_all / 1e9);
@@ -50,14 +54,14 @@ void doctor(int thread_count, bool write, const std::string& path) {
 
 }  // namespace
 
-void add_doctor(CLI::App& parser, Action& action) {
+void add_doctor(Verb& parser, Action& action) {
   struct Options {
     int threads = default_threads();
     bool measure = false;
     std::string out = cost::machine_path();
   };
   auto options = std::make_shared<Options>();
-  CLI::App* verb = parser.add_subcommand("doctor", "says what this machine is and can do");
+  Verb* verb = parser.add_subcommand("doctor", "says what this machine is and can do");
   verb->add_flag("--measure", options->measure, "measure longer and write the Machine file");
   verb->add_option("--out", options->out, "where to write it")->type_name("FILE")->capture_default_str();
   verb->add_option("--threads", options->threads, "threads to use")->capture_default_str();

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -14,7 +13,7 @@ namespace reel::app {
 
 namespace {
 
-struct Options {
+struct InspectOptions {
   std::string path;
   bool all = false, json = false;
 };
@@ -62,18 +61,18 @@ std::string list(const Json& values, const char* separator) {
 
 std::string text_of(const Json& value) { return value.get<std::string>(); }
 
-void line(const std::string& name, const std::string& text) { fmt::print("{:<12} {}\n", name, text); }
+void entry(const std::string& name, const std::string& text) { fmt::print("{:<12} {}\n", name, text); }
 
 void print_tensors(const Json& json, bool all) {
   fmt::print("{}: {}, {} parameters, {}\n", text_of(json["path"]), counted(json["tensors"], "tensor", "tensors"),
              number(json["parameters"]), size(json["bytes"]));
   for (const auto& [key, value] : json["metadata"].items()) {
-    line("metadata", fmt::format("{}: {}", printable(key, all), printable(text_of(value), all)));
+    entry("metadata", fmt::format("{}: {}", printable(key, all), printable(text_of(value), all)));
   }
   if (json["dtypes"].size() > 1) {
     for (const Json& each : json["dtypes"]) {
-      line(text_of(each["dtype"]), fmt::format("{}, {} parameters, {}", counted(each["tensors"], "tensor", "tensors"),
-                                               number(each["parameters"]), size(each["bytes"])));
+      entry(text_of(each["dtype"]), fmt::format("{}, {} parameters, {}", counted(each["tensors"], "tensor", "tensors"),
+                                                number(each["parameters"]), size(each["bytes"])));
     }
   }
   std::size_t name = 4, shape = 5, count = 5;
@@ -92,21 +91,21 @@ void print_tensors(const Json& json, bool all) {
 void print_lists(const Json& json) {
   const auto percent = [](const Json& value) { return fmt::format("{:.2f} %", 100 * value.get<double>()); };
   fmt::print("{}: key lists, {}\n", text_of(json["path"]), size(json["bytes"]));
-  line("attention",
-       fmt::format("batch {}, {}, {} queries, {} keys", number(json["batch"]), counted(json["heads"], "head", "heads"),
-                   number(json["queries"]), number(json["keys"])));
-  line("groups", fmt::format("{} of {} to {} queries", number(json["groups"]["count"]), number(json["groups"]["least"]),
-                             number(json["groups"]["most"])));
-  line("lists", fmt::format("{} to {} keys, {:.1f} in the mean, {}", number(json["lists"]["least"]),
-                            number(json["lists"]["most"]), json["lists"]["mean"].get<double>(),
-                            json["granularity"] == 1 ? "one by one"
-                                                     : fmt::format("in tiles of {}", number(json["granularity"]))));
-  line("density", fmt::format("{} of all pairs; {} dense", percent(json["density"]),
-                              counted(json["dense_heads"], "head", "heads")));
+  entry("attention",
+        fmt::format("batch {}, {}, {} queries, {} keys", number(json["batch"]), counted(json["heads"], "head", "heads"),
+                    number(json["queries"]), number(json["keys"])));
+  entry("groups", fmt::format("{} of {} to {} queries", number(json["groups"]["count"]),
+                              number(json["groups"]["least"]), number(json["groups"]["most"])));
+  entry("lists", fmt::format("{} to {} keys, {:.1f} in the mean, {}", number(json["lists"]["least"]),
+                             number(json["lists"]["most"]), json["lists"]["mean"].get<double>(),
+                             json["granularity"] == 1 ? "one by one"
+                                                      : fmt::format("in tiles of {}", number(json["granularity"]))));
+  entry("density", fmt::format("{} of all pairs; {} dense", percent(json["density"]),
+                               counted(json["dense_heads"], "head", "heads")));
   if (json.contains("density_of_heads")) {
     const Json& of = json["density_of_heads"];
-    line("of heads",
-         fmt::format("least {}, median {}, most {}", percent(of["least"]), percent(of["median"]), percent(of["most"])));
+    entry("of heads", fmt::format("least {}, median {}, most {}", percent(of["least"]), percent(of["median"]),
+                                  percent(of["most"])));
   }
   if (!json.contains("of_heads")) return;
   fmt::print("\n{:>5} {:>5} {:>10}\n", "batch", "head", "density");
@@ -121,21 +120,21 @@ void print_model(const Json& json) {
   const bool pairs = json["family"] != "wan";
   fmt::print("{}: {}, {} parameters{}\n", text_of(json["path"]), text_of(json["family"]), number(json["parameters"]),
              json["trained"] == json["parameters"] ? "" : fmt::format(", {} of them trained", number(json["trained"])));
-  line("size", fmt::format("{}, width {} ({} of {}), feed-forward {}, patch {}",
-                           pairs ? counted(json["layers"], "pair of blocks", "pairs of blocks")
-                                 : counted(json["layers"], "block", "blocks"),
-                           json["width"].dump(), counted(json["heads"], "head", "heads"), json["head_dim"].dump(),
-                           json["ffn"].dump(), list(json["patch"], " x ")));
-  line("in and out", fmt::format("{} channels to {}, text {} wide", json["channels"].dump(),
-                                 json["out_channels"].dump(), json["text_width"].dump()));
+  entry("size", fmt::format("{}, width {} ({} of {}), feed-forward {}, patch {}",
+                            pairs ? counted(json["layers"], "pair of blocks", "pairs of blocks")
+                                  : counted(json["layers"], "block", "blocks"),
+                            json["width"].dump(), counted(json["heads"], "head", "heads"), json["head_dim"].dump(),
+                            json["ffn"].dump(), list(json["patch"], " x ")));
+  entry("in and out", fmt::format("{} channels to {}, text {} wide", json["channels"].dump(),
+                                  json["out_channels"].dump(), json["text_width"].dump()));
   const char* name = "files";
   for (const Json& file : json["files"]) {
-    line(std::exchange(name, ""),
-         fmt::format("{}: {}, {}, {}", text_of(file["name"]), counted(file["tensors"], "tensor", "tensors"),
-                     list(file["dtypes"], " and "), size(file["bytes"])));
+    entry(std::exchange(name, ""),
+          fmt::format("{}: {}, {}, {}", text_of(file["name"]), counted(file["tensors"], "tensor", "tensors"),
+                      list(file["dtypes"], " and "), size(file["bytes"])));
   }
-  line("weights", json["fits"] == true ? "every tensor is there and has its shape" : "do not fit:");
-  for (const Json& problem : json["problems"]) line("", printable(text_of(problem), true));
+  entry("weights", json["fits"] == true ? "every tensor is there and has its shape" : "do not fit:");
+  for (const Json& problem : json["problems"]) entry("", printable(text_of(problem), true));
 }
 
 void print_run(const Json& json) {
@@ -149,16 +148,16 @@ void print_run(const Json& json) {
                                                        : value.dump());
     }
   }
-  line("metrics", metrics.empty() ? "none yet" : metrics);
-  line("checkpoints", json["latest"].is_null() ? "none yet"
-                                               : fmt::format("{}; the latest is {}", list(json["checkpoints"], ", "),
-                                                             text_of(json["latest"])));
+  entry("metrics", metrics.empty() ? "none yet" : metrics);
+  entry("checkpoints", json["latest"].is_null() ? "none yet"
+                                                : fmt::format("{}; the latest is {}", list(json["checkpoints"], ", "),
+                                                              text_of(json["latest"])));
   if (json["model"].is_null()) return;
   fmt::print("\n");
   print_model(json["model"]);
 }
 
-void inspect(const Options& options) {
+void inspect(const InspectOptions& options) {
   const Json json = std::filesystem::is_directory(options.path) ? look_at_folder(options.path)
                                                                 : look_at_file(options.path, options.all);
   if (options.json) {
@@ -176,9 +175,9 @@ void inspect(const Options& options) {
 
 }  // namespace
 
-void add_inspect(CLI::App& parser, Action& action) {
-  auto options = std::make_shared<Options>();
-  CLI::App* verb = parser.add_subcommand("inspect", "says what is in a file of tensors, a model folder or a run");
+void add_inspect(Verb& parser, Action& action) {
+  auto options = std::make_shared<InspectOptions>();
+  Verb* verb = parser.add_subcommand("inspect", "says what is in a file of tensors, a model folder or a run");
   verb->add_option("path", options->path, "a .safetensors file, a model folder, or the folder of a run")->required();
   verb->add_flag("--all", options->all, "every tensor or head by itself");
   verb->add_flag("--json", options->json, "as JSON");

@@ -57,10 +57,21 @@ bool as_good(const ArmSummary& arm, const ArmSummary& dynamic) {
 
 std::string in_percent(const Spread& s) {
   if (std::isnan(s.mean)) return "-";
+  if (s.low == s.high) return fmt::format("{:.1f} %", 100 * s.mean);
   return fmt::format("{:.1f} % ({:.1f} to {:.1f})", 100 * s.mean, 100 * s.low, 100 * s.high);
 }
 
-std::string number(const Spread& s) { return fmt::format("{:.4f} ({:.4f} to {:.4f})", s.mean, s.low, s.high); }
+std::string number(const Spread& s) {
+  if (s.low == s.high) return fmt::format("{:.4f}", s.mean);
+  return fmt::format("{:.4f} ({:.4f} to {:.4f})", s.mean, s.low, s.high);
+}
+
+double mean_psnr(const QualityRun* run, double RestoredPictures::*of) {
+  if (run == nullptr || run->restored.empty()) return std::nan("");
+  double sum = 0;
+  for (const RestoredPictures& each : run->restored) sum += each.*of;
+  return sum / static_cast<double>(run->restored.size());
+}
 
 nlohmann::ordered_json to_json(const Spread& s) { return {{"mean", s.mean}, {"low", s.low}, {"high", s.high}}; }
 
@@ -85,9 +96,9 @@ std::vector<ArmSummary> summarise(const Quality& quality) {
          .lost = of([&](const QualityRun& r) { return lost(quality, r.seed, r.loss); }),
          .lost_dense = of([&](const QualityRun& r) { return lost(quality, r.seed, r.loss_dense); }),
          .kept = of([](const QualityRun& r) { return r.kept; }),
-         .sparse_from = of([](const QualityRun& r) {
-           return r.sparse_from < 0 ? std::nan("") : static_cast<double>(r.sparse_from);
-         })});
+         .sparse_from = of(
+             [](const QualityRun& r) { return r.sparse_from < 0 ? std::nan("") : static_cast<double>(r.sparse_from); }),
+         .psnr = mean_psnr(quality.run(arm, quality.seeds.front()), &RestoredPictures::psnr)});
   }
   return out;
 }
@@ -124,11 +135,21 @@ std::vector<std::string> findings(const Quality& quality) {
     if (each.arm != "dynamic" && !is_control(each.arm)) continue;
     const std::string keys = fmt::format("{} at {:.1f} % of the keys", each.arm, 100 * each.kept.mean);
     if (std::isnan(each.lost.mean)) {
-      out.push_back(fmt::format("{}: loss {} over dense", keys, in_percent(each.over_dense)));
+      out.push_back(fmt::format("{}: loss {:.3f}, {} over dense ({:.3f})", keys, each.loss.mean,
+                                in_percent(each.over_dense), arms.front().loss.mean));
     } else {
       out.push_back(fmt::format("{} loses {} of that gain, {} evaluated with dense attention", keys,
                                 in_percent(each.lost), in_percent(each.lost_dense)));
     }
+  }
+  if (!std::isnan(arms.front().psnr)) {
+    std::vector<std::string> restored;
+    for (const ArmSummary& each : arms) {
+      if (!std::isnan(each.psnr)) restored.push_back(fmt::format("{} {:.1f}", each.arm, each.psnr));
+    }
+    out.push_back(fmt::format("held-out clips that are noised to {:.1f} dB are restored to {} dB",
+                              mean_psnr(quality.run("dense", quality.seeds.front()), &RestoredPictures::psnr_noised),
+                              fmt::join(restored, ", ")));
   }
   return out;
 }
@@ -141,7 +162,8 @@ std::vector<std::string> quality_columns() {
           "gain lost",
           "gain lost, evaluated dense",
           "keys kept",
-          "half of the heads sparse from step"};
+          "half of the heads sparse from step",
+          "restored, dB"};
 }
 
 std::vector<std::vector<std::string>> quality_rows(const Quality& quality) {
@@ -152,7 +174,8 @@ std::vector<std::vector<std::string>> quality_rows(const Quality& quality) {
                     in_percent(each.lost), in_percent(each.lost_dense), in_percent(each.kept),
                     std::isnan(from.mean)   ? "-"
                     : from.low == from.high ? fmt::format("{}", from.low)
-                                            : fmt::format("{} to {}", from.low, from.high)});
+                                            : fmt::format("{} to {}", from.low, from.high),
+                    std::isnan(each.psnr) ? "-" : fmt::format("{:.1f}", each.psnr)});
   }
   return rows;
 }
@@ -167,7 +190,8 @@ std::string quality_json(const Quality& quality) {
                     {"gain_lost", to_json(each.lost)},
                     {"gain_lost_evaluated_dense", to_json(each.lost_dense)},
                     {"kept_keys", to_json(each.kept)},
-                    {"sparse_from", to_json(each.sparse_from)}});
+                    {"sparse_from", to_json(each.sparse_from)},
+                    {"restored_psnr", each.psnr}});
   }
   for (const QualityRun& each : quality.runs) {
     nlohmann::ordered_json curve = nlohmann::json::array();
@@ -175,6 +199,9 @@ std::string quality_json(const Quality& quality) {
       curve.push_back(
           {{"step", p.step}, {"validation_loss", p.loss}, {"kept_keys", p.kept}, {"sparse_heads", p.sparse}});
     }
+    nlohmann::ordered_json restored = nlohmann::json::array();
+    for (const RestoredPictures& r : each.restored)
+      restored.push_back({{"clip", r.clip}, {"psnr_noised", r.psnr_noised}, {"psnr", r.psnr}});
     runs.push_back({{"arm", each.arm},
                     {"seed", each.seed},
                     {"loss", each.loss},
@@ -185,6 +212,7 @@ std::string quality_json(const Quality& quality) {
                     {"sparse_from", each.sparse_from},
                     {"skipped_steps", each.skipped},
                     {"seconds", each.seconds},
+                    {"restored", restored},
                     {"curve", curve}});
   }
   const nlohmann::ordered_json all = {{"model", quality.model},
@@ -193,6 +221,7 @@ std::string quality_json(const Quality& quality) {
                                       {"validation_clips", quality.clips},
                                       {"keys", quality.keys},
                                       {"break_even", 1},
+                                      {"restore_level", quality.restore_level},
                                       {"seeds", quality.seeds},
                                       {"needs_dynamic_attention", needs_dynamic(quality)},
                                       {"findings", findings(quality)},

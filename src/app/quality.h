@@ -5,13 +5,25 @@
 //
 // The share of the gain that an arm loses is (L - L_dense) / (L_own - L_dense): 0 as good as dense, 1 as bad as the own
 // tile alone, below 0 better than dense. L_own and L_dense are the losses of those arms in their own mode.
+//
+// With the models of the first seed some held-out clips are restored (train/restore.h), all from the same noise.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "data/clip.h"
+
 namespace reel::app {
+
+// A held-out clip, and what a model made of it when it was noised. Pictures are PNG, frames side by side.
+struct RestoredPictures {
+  std::int64_t clip = 0;
+  std::vector<std::string> given;  // frames that were not noised; the strips hold the others
+  std::string truth, noised, restored;
+  double psnr_noised = 0, psnr = 0;  // dB
+};
 
 struct QualityRun {
   struct Point {
@@ -23,10 +35,11 @@ struct QualityRun {
   std::string arm;
   std::int64_t seed = 0;
   std::vector<Point> curve;
-  double loss = 0, loss_dense = 0;  // at the end: attention as trained, attention over all keys
-  double kept = 1;                  // share of keys, mean of the second half of the training steps
-  std::int64_t sparse_from = -1;    // first step in which half of the heads were sparse; -1: never
-  std::int64_t skipped = 0;         // steps that were not finite
+  double loss = 0, loss_dense = 0;         // at the end: attention as trained, attention over all keys
+  double kept = 1;                         // share of keys, mean of the second half of the training steps
+  std::int64_t sparse_from = -1;           // first step in which half of the heads were sparse; -1: never
+  std::int64_t skipped = 0;                // steps that were not finite
+  std::vector<RestoredPictures> restored;  // first seed only; the same clips in every arm
   double seconds = 0;
 };
 
@@ -34,7 +47,10 @@ struct Quality {
   std::string model, configuration;               // the run file: its name, its text
   std::int64_t steps = 0, tokens = 0, clips = 0;  // optimizer steps; tokens of a clip; held-out clips
   double keys = 0;                                // share that arms may look at
-  std::vector<std::string> arms;                  // the first is dense
+  double restore_level = 0;                       // flow time to which clips were noised; 0: none were
+  data::Format format;                            // of the clips
+  double fps = 8;
+  std::vector<std::string> arms;  // the first is dense
   std::vector<std::int64_t> seeds;
   std::vector<QualityRun> runs;  // all arms of a seed, then the next
 
@@ -50,6 +66,7 @@ struct ArmSummary {
   Spread loss, loss_dense, over_dense;  // over_dense: loss / L_dense - 1
   Spread lost, lost_dense;              // share of the gain, of either loss; NaN without the arm own
   Spread kept, sparse_from;             // sparse_from: NaN where a seed never got there
+  double psnr = 0;                      // of restored clips, mean, dB; NaN: none
 };
 
 std::vector<ArmSummary> summarise(const Quality& quality);

@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "app/quality.h"
+#include "report/animation.h"
 #include "report/chart.h"
 #include "report/page.h"
 
@@ -58,6 +60,49 @@ report::Html lost_chart(const std::vector<ArmSummary>& arms) {
   return report::bar_chart(chart);
 }
 
+// Two rows a clip: what is given, and what was made of the rest, arm by arm.
+report::Html restored_clips(const Quality& quality) {
+  const std::int64_t seed = quality.seeds.front();
+  const std::vector<RestoredPictures>& first = quality.run("dense", seed)->restored;
+  const auto clip = [&](std::string png, std::size_t frames, std::string caption) {
+    return report::Clip{.png = std::move(png),
+                        .frames = static_cast<int>(frames),
+                        .width = static_cast<int>(quality.format.width),
+                        .height = static_cast<int>(quality.format.height),
+                        .fps = quality.fps,
+                        .caption = std::move(caption)};
+  };
+  std::vector<report::ClipRow> rows;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const RestoredPictures& one = first[i];
+    const std::size_t frames = static_cast<std::size_t>(quality.format.frames) - one.given.size();
+    report::ClipRow given{fmt::format("clip {}", one.clip + 1), {}}, made{"", {}};
+    for (const std::string& png : one.given) given.clips.push_back(clip(png, 1, "given"));
+    if (!given.clips.empty()) rows.push_back(given);
+    if (given.clips.empty()) made.label = given.label;
+    made.clips.push_back(clip(one.truth, frames, "truth"));
+    made.clips.push_back(clip(one.noised, frames, fmt::format("noised, {:.1f} dB", one.psnr_noised)));
+    for (const std::string& arm : quality.arms) {
+      const std::vector<RestoredPictures>& by = quality.run(arm, seed)->restored;
+      if (by.empty()) continue;  // its loss is not finite
+      made.clips.push_back(clip(by[i].restored, frames, fmt::format("{}, {:.1f} dB", arm, by[i].psnr)));
+    }
+    rows.push_back(made);
+  }
+  return report::clip_rows(rows);
+}
+
+std::string about_restored(const Quality& quality) {
+  const std::size_t given = quality.run("dense", quality.seeds.front())->restored.front().given.size();
+  return fmt::format(
+      "Held-out clips, and the models of the first seed. {} noise is mixed, up to flow time {:.2f} and the same for "
+      "every model, and each model takes it out again in one step, looking at the keys of its own choice. What those "
+      "keys do not tell stays noise. dB is the peak signal-to-noise ratio of the noised frames: 6 more is half the "
+      "error. Pointing at the clips stops them.",
+      given > 0 ? fmt::format("The first {} frames are given; into the others", given) : "Into all frames",
+      quality.restore_level);
+}
+
 constexpr const char* kHowToRead =
     "All runs of a seed begin with the same weights and see the same clips with the same noise for the same number of "
     "steps, those included in which the dynamic arm is still dense. They differ in the keys that self-attention looks "
@@ -76,9 +121,10 @@ constexpr const char* kHowToRead =
 
 void write_quality_page(const Quality& quality, const std::string& path) {
   const std::vector<ArmSummary> arms = summarise(quality);
-  report::Page page("Quality of sparse training",
-                    fmt::format("{}: {} tokens, {} steps, {} seeds, {:.0f} % of the keys", quality.model,
-                                quality.tokens, quality.steps, quality.seeds.size(), 100 * quality.keys));
+  report::Page page(
+      "Quality of sparse training",
+      fmt::format("{}: {} tokens, {} steps, {} seed{}, {:.0f} % of the keys", quality.model, quality.tokens,
+                  quality.steps, quality.seeds.size(), quality.seeds.size() == 1 ? "" : "s", 100 * quality.keys));
   std::vector<std::string> said = findings(quality), notices;
   if (!needs_dynamic(quality)) {
     notices.push_back(said.front());
@@ -90,28 +136,37 @@ void write_quality_page(const Quality& quality, const std::string& path) {
           fmt::format("{}, seed {}: {} steps were not finite and skipped", each.arm, each.seed, each.skipped));
   }
   page.notices(notices);
+  for (std::string& sentence : said) sentence[0] = static_cast<char>(std::toupper(sentence[0]));
   page.section("What it shows", fmt::format("{}.", fmt::join(said, ".\n\n")));
+  if (!quality.run("dense", quality.seeds.front())->restored.empty()) {
+    page.section("Noised and restored", about_restored(quality));
+    page.figure(restored_clips(quality));
+  }
+  page.section("Numbers");
   page.table({quality_columns(), quality_rows(quality)});
   if (!std::isnan(arms.front().lost.mean)) page.figure(lost_chart(arms));
+  const char* of_seeds = quality.seeds.size() > 1 ? ", mean of the seeds" : "";
   LineChart mean = loss_chart(quality, quality.seeds);
-  mean.title = "Validation loss, attention as trained, mean of the seeds";
+  mean.title = fmt::format("Validation loss, attention as trained{}", of_seeds);
   mean.height = 300;
   page.figure(report::line_chart(mean));
   LineChart kept;
-  kept.title = "Keys that training looked at, mean of the seeds";
+  kept.title = fmt::format("Keys that training looked at{}", of_seeds);
   kept.y_unit = report::Unit::kShare;
   kept.from_zero = true;
   kept.series = lines(quality, quality.seeds, [](const QualityRun::Point& p) { return p.kept; });
   page.figure(report::line_chart(kept));
   page.section("How to read it", kHowToRead);
-  page.section("Each seed");
-  std::vector<report::Html> figures;
-  for (const std::int64_t seed : quality.seeds) {
-    LineChart one = loss_chart(quality, {seed});
-    one.title = fmt::format("Validation loss, seed {}", seed);
-    figures.push_back(report::line_chart(one));
+  if (quality.seeds.size() > 1) {
+    page.section("Each seed");
+    std::vector<report::Html> figures;
+    for (const std::int64_t seed : quality.seeds) {
+      LineChart one = loss_chart(quality, {seed});
+      one.title = fmt::format("Validation loss, seed {}", seed);
+      figures.push_back(report::line_chart(one));
+    }
+    page.figures(figures);
   }
-  page.figures(figures);
   page.folded("Run file", quality.configuration);
   page.write(path);
 }

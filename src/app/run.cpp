@@ -1,10 +1,15 @@
-#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "app/app.h"
 #include "base/error.h"
-#include "base/nearest.h"
+#include "base/launched.h"
+#include "comm/mpi.h"
 #include "kernels/cpu.h"
 
 namespace reel::app {
@@ -13,7 +18,10 @@ namespace {
 
 void print_error(const std::string& what, const std::string& hint) {
   std::fflush(stdout);
-  fmt::print(stderr, "reel: {}\n", what);
+  const Launched launched = reel::launched();
+  const std::string rank =
+      launched.ranks > 1 ? fmt::format("rank {} of {}: ", launched.rank, launched.ranks) : std::string();
+  fmt::print(stderr, "reel: {}{}\n", rank, what);
   for (std::size_t at = 0; at < hint.size();) {
     const std::size_t end = std::min(hint.find('\n', at), hint.size());
     fmt::print(stderr, "      {}\n", hint.substr(at, end - at));
@@ -21,97 +29,54 @@ void print_error(const std::string& what, const std::string& hint) {
   }
 }
 
-// The verb that was being parsed: the deepest one given.
-const CLI::App* deepest(const CLI::App& parser) {
-  const auto given = parser.get_subcommands();
-  return given.empty() ? &parser : deepest(*given.front());
-}
-
-std::string full_name(const CLI::App* verb) {
-  return verb->get_parent() == nullptr ? "reel" : full_name(verb->get_parent()) + " " + verb->get_name();
-}
-
-std::string help_line(const CLI::App* verb) {
-  const std::string name = full_name(verb);
-  return name == "reel" ? "see 'reel help'" : fmt::format("see 'reel help{}'", name.substr(4));
-}
-
-// The first word nobody expected, with the nearest one that exists.
-std::string hint_for_extra(const CLI::App* verb, const std::string& word) {
-  std::vector<std::string> known;
-  for (const CLI::Option* option : verb->get_options()) {
-    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
-  }
-  for (const CLI::App* sub : verb->get_subcommands({})) known.push_back(sub->get_name());
-  const std::string near = nearest(word.substr(0, word.find('=')), known);
-  return near.empty() ? help_line(verb) : fmt::format("did you mean '{}'? {}", near, help_line(verb));
-}
-
-int parse_error(const CLI::App& parser, const CLI::ParseError& error) {
-  const CLI::App* verb = deepest(parser);
-  const auto extra = verb->remaining();
-  if (!extra.empty()) {
-    print_error(fmt::format("{}: '{}' is not known", full_name(verb), extra.front()),
-                hint_for_extra(verb, extra.front()));
-  } else {
-    print_error(fmt::format("{}: {}", full_name(verb), error.what()), help_line(verb));
-  }
-  return 2;
-}
-
-int help(CLI::App& parser, int argc, const char* const* argv) {
-  if (argc >= 3 && std::string_view(argv[2]) == "config") {
-    fmt::print("{}", describe_config(argc >= 4 ? argv[3] : ""));
-    return 0;
-  }
-  const CLI::App* verb = &parser;
-  for (int i = 2; i < argc; ++i) {
-    const auto subs = verb->get_subcommands([&](const CLI::App* each) { return each->get_name() == argv[i]; });
-    if (subs.empty()) {
-      print_error(fmt::format("{}: there is no '{}'", full_name(verb), argv[i]), hint_for_extra(verb, argv[i]));
-      return 2;
-    }
-    verb = subs.front();
-  }
-  fmt::print("{}", verb->help(verb->get_parent() == nullptr ? "reel" : full_name(verb->get_parent())));
-  return 0;
+// Ends all ranks. A mistake that all of them make at the same time is told by rank 0 alone: the others give it time to
+// end them.
+int fail(int status, const std::string& what, const std::string& hint) {
+  if (reel::launched().rank > 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  print_error(what, hint);
+  comm::abort_all(status);
+  return status;
 }
 
 }  // namespace
 
 int run(int argc, const char* const* argv) try {
-  CLI::App parser("trains and runs video diffusion transformers with dynamically sparse attention");
-  parser.require_subcommand(1);
-  parser.set_version_flag("--version", "reel " REEL_VERSION);
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (words.empty()) throw Error("no verb given", "see 'reel help'");
+  CommandLine line("trains and runs video diffusion transformers with dynamically sparse attention",
+                   "reel " REEL_VERSION);
   Action action;
-  add_doctor(parser, action);
-  add_bench(parser, action);
-  add_train(parser, action);
-  add_sample(parser, action);
-  add_denoise(parser, action);
-  add_inspect(parser, action);
-  parser.add_subcommand("help", "explains a verb: reel help bench attention; reel help config: the keys of a run file");
-  if (argc >= 2 && std::string_view(argv[1]) == "help") return help(parser, argc, argv);
-  if (argc < 2) {
-    print_error("no verb given", "see 'reel help'");
-    return 2;
+  add_doctor(line.verbs(), action);
+  add_bench(line.verbs(), action);
+  add_plan(line.verbs(), action);
+  add_train(line.verbs(), action);
+  add_sample(line.verbs(), action);
+  add_denoise(line.verbs(), action);
+  add_inspect(line.verbs(), action);
+  add_simulate(line.verbs(), action);
+  add_study(line.verbs(), action);
+  add_export(line.verbs(), action);
+  line.verbs().add_subcommand("help",
+                              "explains a verb: reel help bench attention; reel help config: the keys of a run file");
+  if (words[0] == "help") {
+    const bool config = words.size() > 1 && words[1] == "config";
+    fmt::print(
+        "{}", config ? describe_config(words.size() > 2 ? words[2] : "") : line.help({words.begin() + 1, words.end()}));
+    return 0;
   }
   try {
-    parser.parse(argc, argv);
-  } catch (const CLI::Success& success) {  // --help, --version
-    return parser.exit(success);
-  } catch (const CLI::ParseError& error) {
-    return parse_error(parser, error);
+    if (!line.parse(argc, argv)) return 0;
+  } catch (const Error&) {
+    if (reel::launched().rank > 0) return 2;  // rank 0 says it for all
+    throw;
   }
   kernels::choose_target_once();
   action();
   return 0;
 } catch (const Error& error) {
-  print_error(error.what(), error.hint());
-  return 2;
+  return fail(2, error.what(), error.hint());
 } catch (const std::exception& error) {
-  print_error(fmt::format("the work failed: {}", error.what()), "");
-  return 1;
+  return fail(1, fmt::format("the work failed: {}", error.what()), "");
 }
 
 }  // namespace reel::app

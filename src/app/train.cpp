@@ -1,10 +1,11 @@
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 
 #include "app/app.h"
+#include "app/traffic.h"
+#include "comm/mpi.h"
 #include "train/checkpoint.h"
 #include "train/run.h"
 
@@ -12,8 +13,8 @@ namespace reel::app {
 
 namespace {
 
-struct Options {
-  std::string file, out;
+struct TrainOptions {
+  std::string file, out, plan, traffic;
   std::vector<std::string> set;
   std::string dump_masks;
   std::int64_t dump_every = 100;
@@ -22,9 +23,9 @@ struct Options {
 
 }  // namespace
 
-void add_train(CLI::App& parser, Action& action) {
-  auto options = std::make_shared<Options>();
-  CLI::App* verb = parser.add_subcommand("train", "trains a model as a run file says (its keys: reel help config)");
+void add_train(Verb& parser, Action& action) {
+  auto options = std::make_shared<TrainOptions>();
+  Verb* verb = parser.add_subcommand("train", "trains a model as a run file says (its keys: reel help config)");
   verb->add_option("config", options->file, "run file")->required()->type_name("FILE.toml");
   verb->add_option("--set", options->set, "another value for a key, as train.steps=2000; may be given several times")
       ->type_name("KEY=VALUE");
@@ -33,17 +34,24 @@ void add_train(CLI::App& parser, Action& action) {
   verb->add_option("--dump-masks", options->dump_masks, "write the lists of keys of some steps, a file a layer")
       ->type_name("FOLDER");
   verb->add_option("--dump-every", options->dump_every, "of which steps: every n-th")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
+      ->between(std::int64_t{1}, std::int64_t{1} << 40)
       ->capture_default_str();
+  verb->add_option("--parallel", options->plan, kParallelHelp)->type_name("PLAN");
+  verb->add_option("--traffic", options->traffic, kTrafficHelp)->type_name("FILE.json");
   verb->callback([options, &action] {
     action = [options] {
+      comm::Session session;
+      std::vector<std::string> overrides = options->set;
+      if (!options->plan.empty()) overrides.push_back(fmt::format("parallel.plan=\"{}\"", options->plan));
       const std::string out =
           options->out.empty() ? "runs/" + std::filesystem::path(options->file).stem().string() : options->out;
       const std::string checkpoint = options->resume ? train::latest_checkpoint(out) : "";
-      train::run(train::load_run(options->file, options->set, checkpoint), {.folder = out,
-                                                                            .resume = options->resume,
-                                                                            .dump_masks = options->dump_masks,
-                                                                            .dump_every = options->dump_every});
+      train::run(train::load_run(options->file, overrides, checkpoint), {.folder = out,
+                                                                         .resume = options->resume,
+                                                                         .dump_masks = options->dump_masks,
+                                                                         .dump_every = options->dump_every,
+                                                                         .world = &session.world()});
+      write_traffic(session.world(), options->traffic);
     };
   });
 }

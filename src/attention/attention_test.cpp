@@ -74,6 +74,19 @@ TEST(Attention, DenseMatchesTheReferenceForTheHeadDimsOfModels) {
   }
 }
 
+// A link starves while one block of queries runs over thousands of keys, so messages are looked after in between.
+TEST(Attention, OneLongBlockPollsManyTimes) {
+  Threads threads(1);
+  int polls = 0;
+  threads.set_poll([&] { ++polls; });
+  Problem p({1, 1, 64, 1920, 64}, 3);
+  forward_dense(p.input(), p.partial(), threads);
+  EXPECT_GE(polls, 10);
+  polls = 0;
+  backward_dense(p.input(), p.gradients(), threads);
+  EXPECT_GE(polls, 10);
+}
+
 TEST(Attention, AnyNumberOfThreadsGivesTheSameBits) {
   // Few heads of very different size: forward and backward cut heads into parts.
   const Shape shape{1, 3, 1300, 1300, 40};

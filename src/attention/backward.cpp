@@ -127,6 +127,7 @@ void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
         ColumnsTile<rows, vectors>(n, s.ds + i, stride, s.keys + c * n, nullptr, s.dq + i * s.dv + c, s.dv);
       });
     });
+    b.poll();
     n = following;
   }
   for (std::size_t i = 0; i < b.queries; ++i) {
@@ -205,6 +206,7 @@ void run_backward(const Input& in, const KeyLists* lists, const Gradients& g, Th
   threads.run(static_cast<std::int64_t>(work.units.size()), [&](std::int64_t chunk, int thread) {
     BlockLists block_lists(lists);
     float* scratch = threads.scratch(thread, floats);
+    const Poll poll{&threads, thread};
     const Unit& unit = work.units[static_cast<std::size_t>(chunk)];
     const Block& start = work.blocks[static_cast<std::size_t>(unit.first)];
     const std::int64_t b = start.b, h = start.h;
@@ -224,7 +226,7 @@ void run_backward(const Input& in, const KeyLists* lists, const Gradients& g, Th
           {rows_of(in.q, b, h, block.first), rows_of(in.k, b, h, 0), rows_of(in.v, b, h, 0),
            rows_of(g.out, b, h, block.first), rows_of(g.dout, b, h, block.first), static_cast<std::size_t>(block.count),
            d, in.scale, keys, next, g.lse + (b * shape.heads + h) * shape.queries + block.first,
-           rows_of(g.dq, b, h, block.first), dk, dv, g.accumulate},
+           rows_of(g.dq, b, h, block.first), dk, dv, g.accumulate, poll},
           scratch);
     }
   });

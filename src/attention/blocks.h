@@ -24,6 +24,14 @@ struct Rows {
   T* operator[](std::size_t i) const { return data + i * stride; }
 };
 
+// Called after every step of keys, since a block may take tens of milliseconds: a link of 1 Gbit/s needs to be looked
+// after about every millisecond to stay busy.
+struct Poll {
+  const Threads* threads;
+  int thread;
+  void operator()() const { threads->poll(thread); }
+};
+
 struct ForwardBlock {
   Rows<const float> q, k, v;  // q from the first query of the block, k and v of the whole head
   std::size_t queries, d;
@@ -31,6 +39,7 @@ struct ForwardBlock {
   KeyRun keys, next;  // of this block, and of the one that follows in the same head (to fetch them early)
   Rows<float> out;
   float* lse;
+  Poll poll;
 };
 
 struct BackwardBlock {
@@ -41,6 +50,7 @@ struct BackwardBlock {
   const float* lse;
   Rows<float> dq, dk, dv;
   bool accumulate;  // add to dq; dk and dv are always added to
+  Poll poll;
 };
 
 // Lists of one thread: those of the present block and the next.
@@ -62,12 +72,7 @@ class BlockLists {
     if (lists_->granularity == 1) return {list.data(), list.size()};
     side_ ^= 1;
     std::vector<std::int32_t>& tokens = tokens_[side_];
-    tokens.clear();
-    for (const std::int64_t tile : list) {
-      const std::int64_t last = std::min((tile + 1) * lists_->granularity, lists_->keys_tokens);
-      for (std::int64_t key = tile * lists_->granularity; key < last; ++key)
-        tokens.push_back(static_cast<std::int32_t>(key));
-    }
+    lists_->tokens(block.b, block.h, block.group, tokens);
     return {tokens.data(), tokens.size()};
   }
 

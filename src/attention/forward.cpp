@@ -126,6 +126,7 @@ void ForwardOneBlock(const ForwardBlock& b, float* scratch) {
         });
       });
     }
+    b.poll();
     n = following;
   }
   for (std::size_t i = 0; i < b.queries; ++i) {
@@ -169,6 +170,7 @@ void run_forward(const Input& in, const KeyLists* lists, const Partial& result, 
   threads.run(static_cast<std::int64_t>(work.units.size()), [&](std::int64_t chunk, int thread) {
     BlockLists block_lists(lists);
     float* scratch = threads.scratch(thread, floats);
+    const Poll poll{&threads, thread};
     const Unit& unit = work.units[static_cast<std::size_t>(chunk)];
     for (std::int64_t i = unit.first; i < unit.last; ++i) {
       const Block& block = work.blocks[static_cast<std::size_t>(i)];
@@ -176,7 +178,7 @@ void run_forward(const Input& in, const KeyLists* lists, const Partial& result, 
       const auto [keys, next] = block_lists.runs(work, unit, i);
       compute({rows_of(in.q, b, h, block.first), rows_of(in.k, b, h, 0), rows_of(in.v, b, h, 0),
                static_cast<std::size_t>(block.count), d, in.scale, keys, next, rows_of(result.out, b, h, block.first),
-               result.lse + (b * shape.heads + h) * shape.queries + block.first},
+               result.lse + (b * shape.heads + h) * shape.queries + block.first, poll},
               scratch);
     }
   });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/random.h"
 
@@ -28,6 +29,19 @@ std::int64_t tokens_of(std::span<const std::int32_t> list, std::int64_t keys_tok
 
 std::int64_t KeyLists::tokens(std::int64_t b, std::int64_t h, std::int64_t g) const {
   return dense(b, h) ? keys_tokens : tokens_of(list(b, h, g), keys_tokens, granularity);
+}
+
+void KeyLists::tokens(std::int64_t b, std::int64_t h, std::int64_t g, std::vector<std::int32_t>& out) const {
+  out.clear();
+  if (dense(b, h)) {
+    out.resize(static_cast<std::size_t>(keys_tokens));
+    std::iota(out.begin(), out.end(), 0);
+    return;
+  }
+  for (const std::int64_t entry : list(b, h, g)) {
+    const std::int64_t last = std::min((entry + 1) * granularity, keys_tokens);
+    for (std::int64_t key = entry * granularity; key < last; ++key) out.push_back(static_cast<std::int32_t>(key));
+  }
 }
 
 std::int64_t KeyLists::pairs(std::int64_t b, std::int64_t h) const {

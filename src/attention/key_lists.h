@@ -16,6 +16,10 @@
 
 #include "base/error.h"
 
+namespace reel {
+class SafetensorsWriter;
+}
+
 namespace reel::attention {
 
 constexpr int kTileKeys = 64;  // tokens of an entry when granularity is not 1
@@ -40,8 +44,10 @@ struct KeyLists {
                                    static_cast<std::size_t>(offsets[i + 1] - offsets[i]));
   }
 
-  // Key tokens of one list (all of them for a dense head), and query-key pairs of one head and of everything.
+  // Key tokens of one list (all of them for a dense head): how many, and which, ascending, in place of what `out` held.
   std::int64_t tokens(std::int64_t b, std::int64_t h, std::int64_t g) const;
+  void tokens(std::int64_t b, std::int64_t h, std::int64_t g, std::vector<std::int32_t>& out) const;
+  // Query-key pairs of one head and of everything.
   std::int64_t pairs(std::int64_t b, std::int64_t h) const;
   std::int64_t pairs() const;
   double density() const;  // pairs() over batch * heads * queries * keys; 1 where there is nothing
@@ -91,6 +97,7 @@ KeyLists random_lists(std::int64_t batch, std::int64_t heads, std::int64_t keys_
                       std::vector<std::int32_t> group_starts, double share, int granularity, std::uint64_t seed);
 
 void save(const KeyLists& lists, const std::string& path);
+void add_to(SafetensorsWriter& writer, const KeyLists& lists);  // the file form, beside other tensors; refers to lists
 KeyLists load_key_lists(const std::string& path);
 
 }  // namespace reel::attention

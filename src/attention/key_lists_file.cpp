@@ -1,7 +1,6 @@
-#include <charconv>
+#include "attention/key_lists_file.h"
 
-#include "attention/key_lists.h"
-#include "base/safetensors.h"
+#include <charconv>
 
 namespace reel::attention {
 
@@ -24,9 +23,8 @@ std::int64_t metadata_number(const SafetensorsFile& file, const std::string& key
 
 }  // namespace
 
-void save(const KeyLists& lists, const std::string& path) {
+void add_to(SafetensorsWriter& writer, const KeyLists& lists) {
   lists.check();
-  SafetensorsWriter writer;
   const auto size = [](const auto& values) { return static_cast<std::int64_t>(values.size()); };
   writer.add("keys", {size(lists.keys)}, std::span(lists.keys));
   writer.add("offsets", {size(lists.offsets)}, std::span(lists.offsets));
@@ -34,11 +32,17 @@ void save(const KeyLists& lists, const std::string& path) {
   writer.add("dense_heads", {lists.batch, lists.heads}, std::span(lists.dense_heads));
   writer.set_metadata("keys_tokens", std::to_string(lists.keys_tokens));
   writer.set_metadata("granularity", std::to_string(lists.granularity));
+}
+
+void save(const KeyLists& lists, const std::string& path) {
+  SafetensorsWriter writer;
+  add_to(writer, lists);
   writer.write(path);
 }
 
-KeyLists load_key_lists(const std::string& path) {
-  const SafetensorsFile file = SafetensorsFile::open(path);
+KeyLists load_key_lists(const std::string& path) { return load_key_lists(SafetensorsFile::open(path)); }
+
+KeyLists load_key_lists(const SafetensorsFile& file) {
   KeyLists lists;
   lists.keys_tokens = metadata_number(file, "keys_tokens");
   const std::int64_t granularity = metadata_number(file, "granularity");
@@ -49,14 +53,15 @@ KeyLists load_key_lists(const std::string& path) {
   lists.dense_heads = file.read_u8("dense_heads");
   const auto& shape = file.info("dense_heads").shape;  // [batch, heads], or [heads] for one batch item
   if (shape.empty() || shape.size() > 2) {
-    throw Error(fmt::format("{}: dense_heads has {} dimensions", path, shape.size()), "it must be [batch, heads]");
+    throw Error(fmt::format("{}: dense_heads has {} dimensions", file.name(), shape.size()),
+                "it must be [batch, heads]");
   }
   lists.batch = shape.size() == 2 ? shape[0] : 1;
   lists.heads = shape.back();
   try {
     lists.check();
   } catch (const Error& error) {
-    throw Error(fmt::format("{}: {}", path, error.what()), error.hint());
+    throw Error(fmt::format("{}: {}", file.name(), error.what()), error.hint());
   }
   return lists;
 }

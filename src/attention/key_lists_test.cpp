@@ -62,6 +62,23 @@ TEST(KeyLists, CountsPairsAndShortTiles) {
   EXPECT_EQ(builder.finish().pairs(), 2 * 100);  // the second tile has 36 keys
 }
 
+TEST(KeyLists, TokensAreThoseOfTheEntries) {
+  std::vector<std::int32_t> tokens = {7};
+  small().tokens(0, 1, 0, tokens);
+  EXPECT_EQ(tokens, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9})) << "all of them for a dense head";
+  KeyListsBuilder builder(1, 1, 130, {0, 1, 2}, 64);
+  builder.add(std::vector<std::int32_t>{0, 2});
+  builder.add({});
+  const KeyLists tiles = builder.finish();
+  tiles.tokens(0, 0, 0, tokens);
+  ASSERT_EQ(tokens.size(), 66u) << "the last tile has two keys";
+  EXPECT_EQ(tokens[63], 63);
+  EXPECT_EQ(tokens[64], 128);
+  EXPECT_EQ(tokens[65], 129);
+  tiles.tokens(0, 0, 1, tokens);
+  EXPECT_TRUE(tokens.empty());
+}
+
 TEST(KeyLists, TransposeNamesTheSamePairs) {
   for (int granularity : {1, 64}) {
     const KeyLists lists = mixed_lists({2, 3, 100, 500, 8}, granularity, 3);

@@ -8,21 +8,6 @@ namespace reel::attention {
 
 namespace {
 
-std::vector<std::int64_t> key_tokens(const KeyLists& lists, std::int64_t b, std::int64_t h, std::int64_t g) {
-  std::vector<std::int64_t> tokens;
-  if (lists.dense(b, h)) {
-    for (std::int64_t j = 0; j < lists.keys_tokens; ++j) tokens.push_back(j);
-  } else {
-    for (std::int64_t entry : lists.list(b, h, g)) {
-      for (std::int64_t j = entry * lists.granularity; j < std::min((entry + 1) * lists.granularity, lists.keys_tokens);
-           ++j) {
-        tokens.push_back(j);
-      }
-    }
-  }
-  return tokens;
-}
-
 double dot(const float* a, const float* b, std::int64_t n) {
   double sum = 0;
   for (std::int64_t c = 0; c < n; ++c) sum += static_cast<double>(a[c]) * b[c];
@@ -32,10 +17,11 @@ double dot(const float* a, const float* b, std::int64_t n) {
 // f(b, h, query, tokens of its list)
 template <class F>
 void for_each_query(const KeyLists& lists, const F& f) {
+  std::vector<std::int32_t> tokens;
   for (std::int64_t b = 0; b < lists.batch; ++b) {
     for (std::int64_t h = 0; h < lists.heads; ++h) {
       for (std::int64_t g = 0; g < lists.groups(); ++g) {
-        const auto tokens = key_tokens(lists, b, h, g);
+        lists.tokens(b, h, g, tokens);
         for (std::int64_t i = lists.group_starts[static_cast<std::size_t>(g)];
              i < lists.group_starts[static_cast<std::size_t>(g) + 1]; ++i) {
           f(b, h, i, tokens);
@@ -52,7 +38,7 @@ ReferenceResult reference_forward(const Input& in, const KeyLists& lists) {
   ReferenceResult result;
   result.out.assign(static_cast<std::size_t>(batch * heads * queries * d), 0.0);
   result.lse.assign(static_cast<std::size_t>(batch * heads * queries), -std::numeric_limits<double>::infinity());
-  for_each_query(lists, [&](std::int64_t b, std::int64_t h, std::int64_t i, const std::vector<std::int64_t>& tokens) {
+  for_each_query(lists, [&](std::int64_t b, std::int64_t h, std::int64_t i, const std::vector<std::int32_t>& tokens) {
     if (tokens.empty()) return;
     const std::int64_t row = (b * in.shape.heads + h) * in.shape.queries + i;
     std::vector<double> p(tokens.size());
@@ -77,7 +63,7 @@ void reference_backward(const Input& in, const KeyLists& lists, ConstView dout, 
   result.dq.assign(static_cast<std::size_t>(s.batch * s.heads * s.queries * d), 0.0);
   result.dk.assign(static_cast<std::size_t>(s.batch * s.heads * s.keys * d), 0.0);
   result.dv.assign(static_cast<std::size_t>(s.batch * s.heads * s.keys * d), 0.0);
-  for_each_query(lists, [&](std::int64_t b, std::int64_t h, std::int64_t i, const std::vector<std::int64_t>& tokens) {
+  for_each_query(lists, [&](std::int64_t b, std::int64_t h, std::int64_t i, const std::vector<std::int32_t>& tokens) {
     const std::int64_t head = b * s.heads + h, row = head * s.queries + i;
     const double* out = result.out.data() + row * d;
     double* dq = result.dq.data() + row * d;

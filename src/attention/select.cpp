@@ -1,19 +1,24 @@
 #include "attention/select.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <numeric>
+#include <span>
+#include <utility>
 
 #include "attention/blocks.h"
+#include "attention/low_rank.h"
 #include "kernels/cpu.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "attention/select.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.
-#include "attention/tiles-inl.h"
 #include "attention/top-inl.h"
+#include "attention/weights-inl.h"
 
 #ifndef REEL_ATTENTION_SELECT_ONCE
 #define REEL_ATTENTION_SELECT_ONCE
@@ -22,11 +27,21 @@ namespace reel::attention {
 // Groups [first, last) of one head.
 struct SelectUnit {
   Rows<const float> q, k;
-  std::size_t keys, rank, samples, granularity, keep;
+  std::size_t keys, rank, samples, granularity;
   float scale;
   std::size_t first, last;
-  std::int32_t* out;  // [last - first][keep]
+  const std::int32_t* own;  // group_starts where lists hold the entries of their own queries, else null
+  std::span<const std::int32_t> always;
+  const std::int64_t* offsets;  // of the lists of this head, in `out`
+  std::int32_t* out;
 };
+
+// Entries [first, second) of the queries of group g.
+inline std::pair<std::int32_t, std::int32_t> own_entries(const std::int32_t* group_starts, std::size_t g,
+                                                         std::size_t granularity) {
+  const auto size = static_cast<std::int32_t>(granularity);
+  return {group_starts[g] / size, (group_starts[g + 1] - 1) / size + 1};
+}
 
 }  // namespace reel::attention
 #endif
@@ -34,183 +49,53 @@ struct SelectUnit {
 HWY_BEFORE_NAMESPACE();
 namespace reel::attention::HWY_NAMESPACE {
 
-constexpr std::size_t kBlockKeys = 512;  // scores of 16 samples: 32 KB
-static_assert(kBlockKeys % kWidth == 0 && kBlockKeys % kTileKeys == 0);
-
-// Scores of M rows against one panel of keys.
-template <int M>
-HWY_NOINLINE void LowRankTile(const float* const* rows, std::size_t rank, const float* panel, float* scores,
-                              std::size_t stride) {
-  const DF df;
-  Tile<M, kTileVectors> tile;
-  ZeroTile(tile);
-  MulTile(rank, TakeRows<M>(rows), panel, kWidth, tile);
-  UnrollTile<M, kTileVectors>([&](auto r, auto v) REEL_INLINE {
-    hn::StoreU(tile.c[r][v], df, scores + static_cast<std::size_t>(r) * stride + v * kLanes);
-  });
-}
-
-// The most by which a score may exceed its reference in ExpTile: 2^100, and sums of many, are numbers of f32.
-constexpr float kMostAbove = 100.0f;
-
-// e = 2^(scores - reference[row]) of M rows against one panel of keys; sums[row][lane] += e.
-template <int M>
-HWY_NOINLINE void ExpTile(const float* const* rows, std::size_t rank, const float* panel, const float* reference,
-                          float* e, std::size_t stride, float* sums) {
-  const DF df;
-  Tile<M, kTileVectors> tile;
-  ZeroTile(tile);
-  MulTile(rank, TakeRows<M>(rows), panel, kWidth, tile);
-  Unroll<(M + 1) / 2>([&](auto half) REEL_INLINE {  // two rows at a time: enough chains in flight, no spilling
-    constexpr int kFirst = 2 * half, kRows = M - kFirst < 2 ? 1 : 2;
-    VF x[kRows * kTileVectors];
-    UnrollTile<kRows, kTileVectors>([&](auto r, auto v) REEL_INLINE {
-      x[r * kTileVectors + v] =
-          hn::Min(hn::Sub(tile.c[kFirst + r][v], hn::Set(df, reference[kFirst + r])), hn::Set(df, kMostAbove));
-    });
-    Exp2(x);
-    Unroll<kRows>([&](auto r) REEL_INLINE {
-      VF sum = hn::LoadU(df, sums + (kFirst + r) * kLanes);
-      Unroll<kTileVectors>([&](auto v) REEL_INLINE {
-        hn::StoreU(x[r * kTileVectors + v], df, e + static_cast<std::size_t>(kFirst + r) * stride + v * kLanes);
-        sum = hn::Add(sum, x[r * kTileVectors + v]);
-      });
-      hn::StoreU(sum, df, sums + (kFirst + r) * kLanes);
-    });
-  });
-}
-
-// scores[row * stride + j] of `count` rows against keys [first, first + n).
-HWY_INLINE void Scores(const float* const* rows, std::size_t count, std::size_t rank, const float* packed,
-                       std::size_t first, std::size_t n, float* scores, std::size_t stride) {
-  for (std::size_t j = 0; j < n; j += kWidth) {
-    ForRowTiles(count, [&](auto m, std::size_t r) REEL_INLINE {
-      LowRankTile<m>(rows + r, rank, packed + (first + j) * rank, scores + r * stride + j, stride);
-    });
-  }
-}
+static_assert(kTileKeys % kWidth == 0 && kTileVectors % 2 == 0);
 
 struct SelectScratch {
-  std::size_t padded;  // keys in whole blocks
-  float *packed, *q, *scores, *weights, *largest, *sums, *lanes, *top;
-  static std::size_t RowsAtOnce(std::size_t samples) { return samples == 1 ? kTileRows : samples; }
-  static std::size_t Padded(std::size_t keys) { return (keys + kBlockKeys - 1) / kBlockKeys * kBlockKeys; }
+  std::size_t padded, words;  // keys in whole tiles; words of a low-rank row
+  std::int32_t *packed, *q;
+  float *unit, *weights, *floats, *top;
+  std::uint32_t* kept;
+  static std::size_t Padded(std::size_t keys) { return (keys + kTileKeys - 1) / kTileKeys * kTileKeys; }
+  // One sample a group: scores of some groups at once, and no exponentials.
+  static std::size_t Groups(std::size_t samples) { return samples == 1 ? kTileRows : 1; }
   static std::size_t Floats(std::size_t keys, std::size_t rank, std::size_t samples) {
-    const std::size_t n = Padded(keys), rows = RowsAtOnce(samples), blocks = n / kBlockKeys;
-    return n * rank + rows * rank + rows * n + n + (2 * blocks + kLanes) * rows + TopScratch::Words(n);
+    const std::size_t n = Padded(keys), groups = Groups(samples), words = WordsOfRank(rank);
+    return n * words + groups * samples * words + n + groups * n + (rank + 1) * kWidth + samples * n / 2 +
+           TopScratch::Words(n);
   }
-  SelectScratch(float* p, std::size_t keys, std::size_t rank, std::size_t samples) : padded(Padded(keys)) {
-    const std::size_t rows = RowsAtOnce(samples), blocks = padded / kBlockKeys;
-    packed = p, p += padded * rank;
-    q = p, p += rows * rank;
-    scores = p, p += rows * padded;
-    weights = p, p += padded;
-    largest = p, p += blocks * rows;
-    sums = p, p += blocks * rows;
-    lanes = p, p += kLanes * rows;
+  SelectScratch(float* p, std::size_t keys, std::size_t rank, std::size_t samples)
+      : padded(Padded(keys)), words(WordsOfRank(rank)) {
+    packed = reinterpret_cast<std::int32_t*>(p), p += padded * words;
+    q = reinterpret_cast<std::int32_t*>(p), p += Groups(samples) * samples * words;
+    unit = p, p += padded;
+    weights = p, p += Groups(samples) * padded;
+    floats = p, p += (rank + 1) * kWidth;
+    kept = reinterpret_cast<std::uint32_t*>(p), p += samples * padded / 2;
     top = p;
   }
 };
 
-// n scores become 2^(score - largest of them); returns that largest in `largest` and their sum.
-HWY_INLINE float ExpBlock(float* x, std::size_t n, float& largest) {
-  const DF df;
-  VF most = hn::Set(df, -1e30f);
-  std::size_t j = 0;
-  for (; j + kLanes <= n; j += kLanes) most = hn::Max(hn::LoadU(df, x + j), most);
-  float m = hn::GetLane(hn::MaxOfLanes(df, most));
-  for (; j < n; ++j) m = std::max(m, x[j]);
-  largest = m;
-  // Keys that do not exist weigh nothing: 2^-126 after the exponential, then cleared.
-  VF sum[4];
-  Unroll<4>([&](auto i) REEL_INLINE { sum[i] = hn::Zero(df); });
-  const VF reference = hn::Set(df, m);
-  for (j = 0; j < kBlockKeys; j += 4 * kLanes) {
-    VF e[4];
-    Unroll<4>([&](auto i) REEL_INLINE { e[i] = hn::Sub(hn::LoadU(df, x + j + i * kLanes), reference); });
-    Exp2(e);
-    Unroll<4>([&](auto i) REEL_INLINE { hn::StoreU(e[i], df, x + j + i * kLanes); });
-    Unroll<4>([&](auto i) REEL_INLINE { sum[i] = hn::Add(sum[i], e[i]); });
+// What is known of each sample.
+struct SampleMemory {
+  std::vector<const std::int32_t*> rows;
+  std::vector<float> unit, reference, factor, lanes;
+  std::vector<double> sum;
+  explicit SampleMemory(std::size_t n) : rows(n), unit(n), reference(n), factor(n), lanes(n * kLanes), sum(n) {}
+  Samples Take(const SelectScratch& s, std::size_t count) {
+    for (std::size_t r = 0; r < count; ++r) rows[r] = s.q + r * s.words;
+    return {rows.data(), count, unit.data(), reference.data(), factor.data(), sum.data(), lanes.data(), s.kept};
   }
-  if (n == kBlockKeys) {
-    return hn::GetLane(hn::SumOfLanes(df, hn::Add(hn::Add(sum[0], sum[1]), hn::Add(sum[2], sum[3]))));
-  }
-  float total = 0;
-  for (j = 0; j < n; ++j) total += x[j];
-  std::memset(x + n, 0, (kBlockKeys - n) * sizeof(float));
-  return total;
-}
+};
 
-// Block b of keys: exponentials with the largest score of the block as reference.
-HWY_INLINE void OwnReference(const SelectUnit& u, const float* const* rows, const SelectScratch& s, std::size_t b) {
-  float* scores = s.scores + b * u.samples * kBlockKeys;
-  Scores(rows, u.samples, u.rank, s.packed, b * kBlockKeys, kBlockKeys, scores, kBlockKeys);
-  const std::size_t n = std::min(kBlockKeys, u.keys - b * kBlockKeys);
-  for (std::size_t r = 0; r < u.samples; ++r) {
-    s.sums[b * u.samples + r] = ExpBlock(scores + r * kBlockKeys, n, s.largest[b * u.samples + r]);
-  }
-}
-
-// A whole block of keys with the reference of block 0: the exponentials are taken before the scores leave the
-// registers, which saves two passes over them (a quarter of the time of 64 samples). False where a score is so far
-// above the reference that they would not be numbers.
-HWY_INLINE bool SharedReference(const SelectUnit& u, const float* const* rows, const SelectScratch& s, std::size_t b) {
-  const DF df;
-  float* e = s.scores + b * u.samples * kBlockKeys;
-  std::memset(s.lanes, 0, u.samples * kLanes * sizeof(float));
-  for (std::size_t j = 0; j < kBlockKeys; j += kWidth) {
-    ForRowTiles(u.samples, [&](auto m, std::size_t r) REEL_INLINE {
-      ExpTile<m>(rows + r, u.rank, s.packed + (b * kBlockKeys + j) * u.rank, s.largest + r, e + r * kBlockKeys + j,
-                 kBlockKeys, s.lanes + r * kLanes);
-    });
-  }
-  bool numbers = true;
-  for (std::size_t r = 0; r < u.samples; ++r) {
-    const float sum = hn::GetLane(hn::SumOfLanes(df, hn::LoadU(df, s.lanes + r * kLanes)));
-    s.sums[b * u.samples + r] = sum;
-    s.largest[b * u.samples + r] = s.largest[r];
-    numbers &= sum < 0x1p99f;
-  }
-  return numbers;
-}
-
-// Weights of all keys for one group: exponentials by blocks, so that one pass is enough; then the weighted sum over
-// samples.
-HWY_INLINE void GroupWeights(const SelectUnit& u, const float* const* rows, const SelectScratch& s) {
-  const DF df;
-  const std::size_t blocks = s.padded / kBlockKeys, block_floats = u.samples * kBlockKeys;
-  for (std::size_t b = 0; b < blocks; ++b) {
-    const bool whole = (b + 1) * kBlockKeys <= u.keys;
-    if (b == 0 || !whole || !SharedReference(u, rows, s, b)) OwnReference(u, rows, s, b);
-  }
-  for (std::size_t r = 0; r < u.samples; ++r) {  // sums become the factor of each block
-    float m = s.largest[r], total = 0;
-    for (std::size_t b = 1; b < blocks; ++b) m = std::max(m, s.largest[b * u.samples + r]);
-    for (std::size_t b = 0; b < blocks; ++b)
-      total += s.sums[b * u.samples + r] * std::exp2(s.largest[b * u.samples + r] - m);
-    for (std::size_t b = 0; b < blocks; ++b) {
-      s.sums[b * u.samples + r] = std::exp2(s.largest[b * u.samples + r] - m) / total;
-    }
-  }
-  for (std::size_t b = 0; b < blocks; ++b) {
-    const float *e = s.scores + b * block_floats, *factor = s.sums + b * u.samples;
-    // Four samples at a time along the keys: streams that the hardware fetches ahead (all samples at once are too
-    // many).
-    float* weights = s.weights + b * kBlockKeys;
-    for (std::size_t r = 0; r < u.samples; r += 4) {
-      const std::size_t rows_left = std::min<std::size_t>(4, u.samples - r);
-      const float* row[4];
-      VF f[4];
-      for (std::size_t i = 0; i < 4; ++i) {
-        row[i] = e + (r + std::min(i, rows_left - 1)) * kBlockKeys;
-        f[i] = hn::Set(df, i < rows_left ? factor[r + i] : 0.0f);
-      }
-      for (std::size_t j = 0; j < kBlockKeys; j += kLanes) {
-        VF sum = r == 0 ? hn::Zero(df) : hn::LoadU(df, weights + j);
-        Unroll<4>([&](auto i) REEL_INLINE { sum = hn::MulAdd(f[i], hn::LoadU(df, row[i] + j), sum); });
-        hn::StoreU(sum, df, weights + j);
-      }
-    }
+// Queries of groups [g, g + groups), rounded.
+HWY_INLINE void TakeQueries(const SelectUnit& u, std::size_t g, std::size_t groups, const SelectScratch& s,
+                            const Samples& samples) {
+  std::vector<std::int16_t> integers(2 * s.words);
+  for (std::size_t r = 0; r < groups * u.samples; ++r) {
+    samples.unit[r] = round_row(u.q[g * u.samples + r], u.rank, integers.data()) * std::abs(u.scale) * kLog2E;
+    if (u.scale < 0) std::transform(integers.begin(), integers.end(), integers.begin(), std::negate<>());
+    std::memcpy(s.q + r * s.words, integers.data(), s.words * sizeof(std::int32_t));
   }
 }
 
@@ -224,33 +109,158 @@ inline void SumTiles(float* weights, std::size_t tiles) {
   }
 }
 
+// Weights of some entries with all digits: tokens, or tiles.
+HWY_INLINE void ExactWeights(const SelectUnit& u, const Samples& samples, const PackedKeys& k,
+                             const std::vector<std::int32_t>& entries, std::vector<float>& weights) {
+  weights.assign((entries.size() + kWidth - 1) / kWidth * kWidth, 0.0f);
+  if (u.granularity > 1) {
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      HWY_ALIGN float of_keys[kTileKeys] = {};
+      const std::size_t first = static_cast<std::size_t>(entries[i]) * kTileKeys;
+      const std::size_t columns = std::min<std::size_t>(kTileKeys, u.keys - first);
+      for (std::size_t j = 0; j < columns; j += kWidth) {
+        WeighPanel(samples, k.words, k.Panel((first + j) / kWidth), of_keys + j);
+      }
+      std::fill(of_keys + columns, of_keys + kTileKeys, 0.0f);  // zero rows weigh something
+      SumTiles(of_keys, 1);
+      weights[i] = of_keys[0];
+    }
+    return;
+  }
+  std::vector<std::int32_t> words(k.words * kWidth);
+  HWY_ALIGN float unit[kWidth] = {};
+  for (std::size_t first = 0; first < entries.size(); first += kWidth) {
+    for (std::size_t j = 0; j < std::min(kWidth, entries.size() - first); ++j) {
+      const auto key = static_cast<std::size_t>(entries[first + j]);
+      const KeyPanel panel = k.Panel(key / kWidth);
+      for (std::size_t w = 0; w < k.words; ++w) words[w * kWidth + j] = panel.words[w * kWidth + key % kWidth];
+      unit[j] = panel.unit[key % kWidth];
+    }
+    WeighPanel(samples, k.words, {words.data(), unit}, weights.data() + first);
+  }
+}
+
+// Takes the heaviest entries of a group.
+class Chooser {
+ public:
+  Chooser(const SelectUnit& u, const TopScratch& top) : u_(u), top_(top) {}
+
+  // List g from the weights of all entries. True weights are 1 to most_lost times these; exact(entries, weights) tells
+  // them. What the list holds in any case comes first: as integers these weights are the largest there are, NaN
+  // included.
+  template <class Exact>
+  void Choose(std::size_t g, float* weights, double most_lost, const Exact& exact) {
+    const std::size_t entries = (u_.keys + u_.granularity - 1) / u_.granularity;
+    const auto keep = static_cast<std::size_t>(u_.offsets[g + 1] - u_.offsets[g]);
+    std::int32_t* out = u_.out + u_.offsets[g];
+    if (keep == entries) std::iota(out, out + keep, 0);
+    if (keep == 0 || keep == entries) return;
+    const auto first = std::bit_cast<float>(0x7fffffff);
+    if (u_.own != nullptr) {
+      const auto [begin, end] = own_entries(u_.own, g, u_.granularity);
+      std::fill(weights + begin, weights + end, first);
+    }
+    for (const std::int32_t entry : u_.always) weights[entry] = first;
+    TakeOrder(weights, entries, top_);
+    const Threshold threshold = FindThreshold(entries, keep, top_);
+    if (most_lost > 1 && threshold.value < std::bit_cast<std::int32_t>(0x1p120f)) {
+      ChooseExactly(entries, keep, threshold, most_lost, exact, out);
+    } else {
+      TakeLargest(entries, threshold, out, top_);
+    }
+  }
+
+ private:
+  // Entries that are among the heaviest whatever they lost, and of those in doubt the heaviest by their true weights.
+  template <class Exact>
+  void ChooseExactly(std::size_t n, std::size_t keep, const Threshold& threshold, double most_lost, const Exact& exact,
+                     std::int32_t* out) {
+    const float found = std::bit_cast<float>(threshold.value);  // no weight is negative: their order is their bits
+    const double spread = most_lost * (1 + 2e-5);               // sums of f32 are rounded
+    const auto least = std::bit_cast<std::int32_t>(static_cast<float>(found / spread));
+    const auto sure = std::bit_cast<std::int32_t>(static_cast<float>(found * spread)) + 1;
+    doubtful_.clear();
+    std::size_t certain = 0;
+    for (std::size_t i = 0; i < n; i += 64) {
+      const std::uint64_t taken = AtLeast(top_.order, i, n, sure);
+      certain += static_cast<std::size_t>(std::popcount(taken));
+      for (std::uint64_t bits = AtLeast(top_.order, i, n, least) & ~taken; bits != 0; bits &= bits - 1) {
+        doubtful_.push_back(static_cast<std::int32_t>(i + static_cast<std::size_t>(std::countr_zero(bits))));
+      }
+    }
+    exact(doubtful_, exact_);
+    PickDoubtful(keep - certain);
+    auto next = picked_.begin();
+    for (std::size_t i = 0; i < n; i += 64) {
+      for (std::uint64_t bits = AtLeast(top_.order, i, n, sure); bits != 0; bits &= bits - 1) {
+        const auto at = static_cast<std::int32_t>(i + static_cast<std::size_t>(std::countr_zero(bits)));
+        while (next != picked_.end() && *next < at) *out++ = *next++;
+        *out++ = at;
+      }
+    }
+    std::copy(next, picked_.end(), out);
+  }
+
+  // The `count` heaviest of the doubtful entries, of equal weights the lower index, in order.
+  void PickDoubtful(std::size_t count) {
+    by_weight_.resize(doubtful_.size());
+    std::iota(by_weight_.begin(), by_weight_.end(), 0u);
+    const auto heavier = [&](std::uint32_t a, std::uint32_t b) {
+      return exact_[a] != exact_[b] ? exact_[a] > exact_[b] : a < b;
+    };
+    std::nth_element(by_weight_.begin(), by_weight_.begin() + static_cast<std::ptrdiff_t>(count), by_weight_.end(),
+                     heavier);
+    picked_.clear();
+    for (std::size_t i = 0; i < count; ++i) picked_.push_back(doubtful_[by_weight_[i]]);
+    std::sort(picked_.begin(), picked_.end());
+  }
+
+  const SelectUnit& u_;
+  const TopScratch& top_;
+  std::vector<std::int32_t> doubtful_, picked_;
+  std::vector<std::uint32_t> by_weight_;
+  std::vector<float> exact_;
+};
+
+// One sample a group, tokens: the order of weights is that of scores.
+void SelectByScore(const SelectUnit& u, const PackedKeys& keys, const SelectScratch& s, const TopScratch& top) {
+  SampleMemory memory(kTileRows);
+  Chooser chooser(u, top);
+  for (std::size_t g = u.first; g < u.last; g += kTileRows) {
+    const std::size_t groups = std::min<std::size_t>(kTileRows, u.last - g);
+    const Samples samples = memory.Take(s, groups);
+    TakeQueries(u, g, groups, s, samples);
+    for (std::size_t p = 0; p < keys.Panels(); ++p) {
+      ForRowTiles(groups, [&](auto m, std::size_t r) REEL_INLINE {
+        ScoreRows<m>(samples, r, s.words, keys.Panel(p), s.weights + r * s.padded + p * kWidth, s.padded);
+      });
+    }
+    for (std::size_t i = 0; i < groups; ++i) chooser.Choose(g + i, s.weights + i * s.padded, 1, [](auto&, auto&) {});
+  }
+}
+
 void SelectGroups(const SelectUnit& u, float* scratch) {
   const SelectScratch s(scratch, u.keys, u.rank, u.samples);
   const TopScratch top(s.top, s.padded);
   for (std::size_t j = 0; j < s.padded; j += kWidth) {
     const std::size_t n = j < u.keys ? std::min(kWidth, u.keys - j) : 0;
-    TransposePanel(u.k[n > 0 ? j : 0], u.k.stride, n, u.rank, 1.0f, s.packed + j * u.rank);
+    PackKeys(u.k[n > 0 ? j : 0], u.k.stride, n, u.rank, s.floats, s.packed + j * s.words, s.unit + j);
   }
-  const bool cheap = u.samples == 1 && u.granularity == 1;
-  const std::size_t at_once = cheap ? kTileRows : 1;  // groups
-  std::vector<const float*> rows(at_once * u.samples);
-  for (std::size_t r = 0; r < rows.size(); ++r) rows[r] = s.q + r * u.rank;
-  for (std::size_t g = u.first; g < u.last; g += at_once) {
-    const std::size_t groups = std::min(at_once, u.last - g);
-    for (std::size_t r = 0; r < groups * u.samples; ++r) {
-      for (std::size_t c = 0; c < u.rank; ++c) s.q[r * u.rank + c] = u.q[g * u.samples + r][c] * (u.scale * kLog2E);
+  const PackedKeys keys{s.packed, s.unit, u.keys, s.words};
+  if (u.samples == 1 && u.granularity == 1) return SelectByScore(u, keys, s, top);
+
+  SampleMemory memory(u.samples);
+  const Samples samples = memory.Take(s, u.samples);
+  Chooser chooser(u, top);
+  for (std::size_t g = u.first; g < u.last; ++g) {
+    TakeQueries(u, g, 1, s, samples);
+    GroupWeights(samples, keys, s.weights);
+    if (u.granularity > 1) {
+      std::fill(s.weights + u.keys, s.weights + s.padded, 0.0f);
+      SumTiles(s.weights, s.padded / kTileKeys);
     }
-    std::int32_t* out = u.out + (g - u.first) * u.keep;
-    if (cheap) {
-      Scores(rows.data(), groups, u.rank, s.packed, 0, s.padded, s.scores, s.padded);
-      for (std::size_t i = 0; i < groups; ++i)
-        TopIndices(s.scores + i * s.padded, u.keys, u.keep, out + i * u.keep, top);
-    } else {
-      GroupWeights(u, rows.data(), s);
-      const std::size_t entries = (u.keys + u.granularity - 1) / u.granularity;
-      if (u.granularity > 1) SumTiles(s.weights, entries);
-      TopIndices(s.weights, entries, u.keep, out, top);
-    }
+    chooser.Choose(g, s.weights, kMostLost,
+                   [&](const auto& entries, auto& weights) { ExactWeights(u, samples, keys, entries, weights); });
   }
 }
 
@@ -286,6 +296,20 @@ void check(const SelectInput& in) {
   for (std::int64_t keep : in.keep) {
     if (keep < 0) throw Error(fmt::format("selection: {} keys to keep", keep), "use 0 or more");
   }
+  const std::int64_t entries = (in.keys + in.granularity - 1) / in.granularity;
+  for (std::size_t i = 0; i < in.always.size(); ++i) {
+    if (in.always[i] < 0 || in.always[i] >= entries || (i > 0 && in.always[i] <= in.always[i - 1])) {
+      throw Error(fmt::format("selection: entry {} of {} is always kept", in.always[i], entries),
+                  "name entries that there are, in ascending order");
+    }
+  }
+  if (in.keep_own && !in.group_starts.empty() &&
+      (in.group_starts.front() != 0 || in.group_starts.back() > in.keys ||
+       !std::is_sorted(in.group_starts.begin(), in.group_starts.end()))) {
+    throw Error(fmt::format("selection: groups from query {} to {} cannot keep their own of {} keys",
+                            in.group_starts.front(), in.group_starts.back(), in.keys),
+                "groups ascend from 0, and query i is key i");
+  }
   Shape shape{in.batch, in.heads, 0, in.keys, in.rank};
   check_view("low-rank k", in.k, shape, in.keys);
   if (!in.group_starts.empty()) {
@@ -305,12 +329,21 @@ KeyLists select(const SelectInput& in, Threads& threads) {
   if (in.group_starts.empty()) lists.check();  // throws
   const auto groups = static_cast<std::size_t>(lists.groups());
   lists.offsets.assign(1, 0);
-  const auto keep_of = [&](std::size_t head) { return in.keep[in.keep.size() == 1 ? 0 : head]; };
+  const auto tile = static_cast<std::size_t>(in.granularity);
+  std::vector<std::int64_t> held(groups, static_cast<std::int64_t>(in.always.size()));  // of a list in any case
+  for (std::size_t g = 0; g < groups && in.keep_own; ++g) {
+    const auto [begin, end] = own_entries(in.group_starts.data(), g, tile);
+    const auto at = std::lower_bound(in.always.begin(), in.always.end(), begin);
+    held[g] += end - begin - (std::lower_bound(at, in.always.end(), end) - at);
+  }
   for (std::size_t head = 0; head < heads; ++head) {
-    const bool dense = keep_of(head) >= lists.entries();
+    const std::int64_t keep = in.keep[in.keep.size() == 1 ? 0 : head];
+    const bool dense = keep >= lists.entries();
     lists.dense_heads[head] = dense;
-    for (std::size_t g = 0; g < groups; ++g)
-      lists.offsets.push_back(lists.offsets.back() + (dense ? 0 : keep_of(head)));
+    for (std::size_t g = 0; g < groups; ++g) {
+      const std::int64_t size = in.keep_beside ? std::min(keep + held[g], lists.entries()) : std::max(keep, held[g]);
+      lists.offsets.push_back(lists.offsets.back() + (dense ? 0 : size));
+    }
   }
   lists.keys.resize(static_cast<std::size_t>(lists.offsets.back()));
 
@@ -318,13 +351,14 @@ KeyLists select(const SelectInput& in, Threads& threads) {
   constexpr std::size_t kUnitGroups = 32;
   std::vector<SelectUnit> units;
   for (std::size_t head = 0; head < heads; ++head) {
-    if (lists.dense_heads[head] != 0 || keep_of(head) == 0) continue;
+    const std::int64_t* offsets = lists.offsets.data() + head * groups;
+    if (offsets[groups] == offsets[0]) continue;  // dense, or nothing is kept
     const auto b = static_cast<std::int64_t>(head) / in.heads, h = static_cast<std::int64_t>(head) % in.heads;
     for (std::size_t g = 0; g < groups; g += kUnitGroups) {
       units.push_back({rows_of(in.q, b, h, 0), rows_of(in.k, b, h, 0), static_cast<std::size_t>(in.keys),
-                       static_cast<std::size_t>(in.rank), static_cast<std::size_t>(in.samples),
-                       static_cast<std::size_t>(in.granularity), static_cast<std::size_t>(keep_of(head)), in.scale, g,
-                       std::min(groups, g + kUnitGroups), lists.keys.data() + lists.offsets[head * groups + g]});
+                       static_cast<std::size_t>(in.rank), static_cast<std::size_t>(in.samples), tile, in.scale, g,
+                       std::min(groups, g + kUnitGroups), in.keep_own ? in.group_starts.data() : nullptr, in.always,
+                       offsets, lists.keys.data()});
     }
   }
   const auto compute = REEL_DISPATCH(SelectGroups);
@@ -338,15 +372,14 @@ KeyLists select(const SelectInput& in, Threads& threads) {
 }
 
 std::vector<double> reference_weights(const SelectInput& in, std::int64_t b, std::int64_t h, std::int64_t group) {
-  const auto keys = static_cast<std::size_t>(in.keys), tile = static_cast<std::size_t>(in.granularity);
-  std::vector<double> weights((keys + tile - 1) / tile), p(keys);
+  const auto keys = static_cast<std::size_t>(in.keys), tile = static_cast<std::size_t>(in.granularity),
+             rank = static_cast<std::size_t>(in.rank);
+  std::vector<double> weights((keys + tile - 1) / tile), p(keys), q(rank), k(rank);
   for (std::int64_t sample = 0; sample < in.samples; ++sample) {
-    const float* q = in.q.at(b, h, group * in.samples + sample);
+    const double q_unit = round_row(in.q.at(b, h, group * in.samples + sample), rank, q.data());
     for (std::size_t j = 0; j < keys; ++j) {
-      p[j] = 0;
-      for (std::int64_t c = 0; c < in.rank; ++c)
-        p[j] += static_cast<double>(q[c]) * in.k.at(b, h, static_cast<std::int64_t>(j))[c];
-      p[j] *= in.scale;
+      const double k_unit = round_row(in.k.at(b, h, static_cast<std::int64_t>(j)), rank, k.data());
+      p[j] = std::inner_product(q.begin(), q.end(), k.begin(), 0.0) * q_unit * k_unit * in.scale;
     }
     const double largest = *std::max_element(p.begin(), p.end());
     for (double& x : p) x = std::exp(x - largest);

@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <limits>
 #include <numeric>
+#include <set>
 
+#include "attention/low_rank.h"
 #include "attention/testing.h"
 #include "kernels/cpu.h"
 
@@ -73,6 +77,42 @@ TEST(Select, KeepsTheHeaviestOnEveryTarget) {
   kernels::set_target(before);
 }
 
+TEST(Select, ExponentialsKeptInSixteenBitsDoNotChangeTheChoice) {
+  // With 64 samples all weights are close: the threshold has many keys within what 16 bits lose.
+  Threads threads(2);
+  for (const int granularity : {1, static_cast<int>(kTileKeys)}) {
+    Selection s(1, 1, 2, 5003, 32, 64, granularity, granularity == 1 ? 500 : 20, 6);
+    expect_heaviest(s.in, select(s.in, threads));
+  }
+}
+
+TEST(LowRank, RoundedRowsAreCloseAndFitTheirProducts) {
+  for (const std::size_t rank : {1, 2, 31, 32, 200}) {
+    const Buffer<float> row = Problem::random(rank, test_seed(), 3, 1e4f);
+    std::vector<std::int64_t> integers(rank);
+    const double unit = round_row(row.data(), rank, integers.data());
+    std::int64_t product = 0;
+    for (std::size_t c = 0; c < rank; ++c) {
+      EXPECT_NEAR(static_cast<double>(integers[c]) * unit, row[c], 0.501 * unit);
+      EXPECT_LE(std::abs(integers[c]), 32767);
+      product += integers[c] * integers[c];
+    }
+    EXPECT_LE(product, std::numeric_limits<std::int32_t>::max());
+  }
+}
+
+TEST(LowRank, WhatIsNoNumberIsZero) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
+  std::int16_t integers[3];
+  const float with_nan[] = {kNan, 2, -1}, with_inf[] = {kInf, 2, -1}, tiny[] = {1e-40f, 0, 0};
+  EXPECT_GT(round_row(with_nan, 3, integers), 0);
+  EXPECT_EQ(integers[0], 0);
+  EXPECT_NE(integers[1], 0);
+  EXPECT_EQ(round_row(with_inf, 3, integers), 0);
+  EXPECT_EQ(round_row(tiny, 3, integers), 0);
+  EXPECT_EQ(integers[0], 0);
+}
+
 TEST(Select, ScoresFarBelowZeroStillOrder) {
   // All scores are near -3000: padding with zero keys must not become the reference of the exponentials.
   Selection s(1, 1, 2, 70, 4, 3, 1, 5, 1);
@@ -116,6 +156,73 @@ TEST(Select, KeepingNothingOrEverything) {
   EXPECT_EQ(lists.list(0, 2, 3).size(), 7u);
 }
 
+// Ragged groups, lists that must be longer than asked for, and lists of all keys but one.
+TEST(Select, WhatIsAlwaysKeptCountsAmongTheKept) {
+  const std::string before = kernels::target();
+  Threads threads(2);
+  for (const std::string& target : kernels::available_targets()) {
+    kernels::set_target(target);
+    for (const int granularity : {1, kTileKeys}) {
+      for (const std::int64_t samples : {1, 3}) {
+        for (const std::int64_t keep : {0, 1, 7, 40, 130, 298, 299, -40, -250}) {  // below 0: beside what is held
+          Selection s(2, 2, 4, 300, 6, samples, granularity, std::abs(keep), 3);
+          s.in.keep_beside = keep < 0;
+          s.in.group_starts = {0, 3, 90, 91, 300};
+          s.in.keep_own = true;
+          s.in.always = granularity == 1 ? std::vector<std::int32_t>{2, 5, 90, 299} : std::vector<std::int32_t>{1, 4};
+          const KeyLists lists = select(s.in, threads);
+          SCOPED_TRACE(fmt::format("{}: granularity {}, {} samples, keep {}", target, granularity, samples, keep));
+          for (std::int64_t i = 0; i < 16; ++i) {
+            const std::int64_t b = i / 8, h = i / 4 % 2, g = i % 4;
+            ASSERT_EQ(lists.dense(b, h), std::abs(keep) >= lists.entries());
+            if (lists.dense(b, h)) continue;
+            std::set<std::int32_t> held(s.in.always.begin(), s.in.always.end());
+            for (std::int32_t token = s.in.group_starts[static_cast<std::size_t>(g)];
+                 token < s.in.group_starts[static_cast<std::size_t>(g) + 1]; ++token) {
+              held.insert(token / granularity);
+            }
+            const auto list = lists.list(b, h, g);
+            const auto size = static_cast<std::int64_t>(held.size());
+            ASSERT_EQ(static_cast<std::int64_t>(list.size()),
+                      keep < 0 ? std::min(size - keep, lists.entries()) : std::max(size, keep));
+            EXPECT_TRUE(std::includes(list.begin(), list.end(), held.begin(), held.end()));
+            // Of the others the heaviest.
+            const std::vector<double> weights = reference_weights(s.in, b, h, g);
+            double least = 1e9, most = 0;
+            for (std::int32_t entry = 0; entry < lists.entries(); ++entry) {
+              if (held.contains(entry)) continue;
+              const double weight = weights[static_cast<std::size_t>(entry)];
+              if (std::binary_search(list.begin(), list.end(), entry)) {
+                least = std::min(least, weight);
+              } else {
+                most = std::max(most, weight);
+              }
+            }
+            EXPECT_GE(least, most * (1 - 1e-5));
+          }
+        }
+      }
+    }
+  }
+  kernels::set_target(before);
+}
+
+TEST(Select, NanDoesNotDriveOutWhatIsAlwaysKept) {
+  Threads threads(1);
+  Selection s(1, 1, 3, 200, 8, 4, 1, 20, 5);
+  s.in.keep_own = true;
+  s.in.always = {150};
+  std::fill(s.k.begin(), s.k.end(), std::numeric_limits<float>::quiet_NaN());
+  const KeyLists lists = select(s.in, threads);
+  for (std::int32_t g = 0; g < 3; ++g) {
+    const auto list = lists.list(0, 0, g);
+    EXPECT_EQ(list.size(), 20u);
+    for (const std::int32_t key : {5 * g, 5 * g + 4, 150}) {
+      EXPECT_TRUE(std::binary_search(list.begin(), list.end(), key)) << key;
+    }
+  }
+}
+
 TEST(Select, AnyNumberOfThreadsGivesTheSameLists) {
   Selection s(2, 3, 70, 600, 16, 5, 1, 60, 4);
   Threads one(1), three(3);
@@ -135,7 +242,7 @@ TEST(Select, NanDoesNotCrash) {
 TEST(Select, BadInputIsAnError) {
   Threads threads(1);
   Selection s(1, 2, 4, 100, 8, 2, 1, 10, 3);
-  for (int spoil = 0; spoil < 7; ++spoil) {
+  for (int spoil = 0; spoil < 11; ++spoil) {
     SelectInput in = s.in;
     if (spoil == 0) in.keep = {1, 2, 3};
     if (spoil == 1) in.keep = {-1};
@@ -144,6 +251,11 @@ TEST(Select, BadInputIsAnError) {
     if (spoil == 4) in.group_starts = {};
     if (spoil == 5) in.k.data = nullptr;
     if (spoil == 6) in.q.row = 3;
+    if (spoil == 7) in.always = {3, 3};
+    if (spoil == 8) in.always = {100};
+    if (spoil > 8) in.keep_own = true;
+    if (spoil == 9) in.group_starts = {0, 50, 60, 70, 101};
+    if (spoil == 10) in.group_starts = {0, 50, 40, 70, 80};
     EXPECT_THROW(select(in, threads), Error) << spoil;
   }
 }

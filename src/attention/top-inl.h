@@ -57,9 +57,9 @@ HWY_INLINE std::uint64_t AtLeast(const std::int32_t* order, std::size_t i, std::
   return n - i >= 64 ? bits : bits & ((std::uint64_t{1} << (n - i)) - 1);
 }
 
-// Indices of the k largest of x[0 .. n) to out, 0 < k < n. Of equal values the lower index is taken; NaN counts as
-// larger than infinity (or, with the sign bit, as smaller).
-inline void TopIndices(const float* x, std::size_t n, std::size_t k, std::int32_t* out, const TopScratch& s) {
+// s.order = x[0 .. n) as integers of the same order. NaN counts as larger than infinity (or, with the sign bit, as
+// smaller than all).
+inline void TakeOrder(const float* x, std::size_t n, const TopScratch& s) {
   const hn::ScalableTag<std::int32_t> d;
   // Negative floats descend as integers: flip their magnitude.
   for (std::size_t i = 0; i < n; i += kLanes) {
@@ -67,6 +67,16 @@ inline void TopIndices(const float* x, std::size_t n, std::size_t k, std::int32_
     const auto flip = hn::And(hn::ShiftRight<31>(bits), hn::Set(d, 0x7fffffff));
     hn::StoreU(hn::Xor(bits, flip), d, s.order + i);
   }
+}
+
+struct Threshold {
+  std::int32_t value;  // the k-th largest
+  std::size_t ties;    // how many that equal it are among the k
+  bool all_ties;       // all that equal it are
+};
+
+// The k-th largest of s.order[0 .. n), 0 < k < n.
+inline Threshold FindThreshold(std::size_t n, std::size_t k, const TopScratch& s) {
   // Level 1: the top 11 bits. Four counters per bin, since neighbours often fall into the same one and would wait.
   std::memset(s.counts, 0, 4 * TopScratch::kBins * sizeof(std::uint32_t));
   const auto top = [](std::int32_t value) { return static_cast<std::size_t>((value >> 21) + 1024); };
@@ -108,17 +118,20 @@ inline void TopIndices(const float* x, std::size_t n, std::size_t k, std::int32_
     }
     candidates = kept;
   }
-  // `candidates` values equal the threshold, the first `rank` of them are taken.
-  std::size_t written = 0, ties = rank;
-  const bool all_ties = candidates == rank;
-  for (i = 0; i < n; i += 64) {
-    for (std::uint64_t bits = AtLeast(s.order, i, n, threshold); bits != 0; bits &= bits - 1) {
+  return {threshold, rank, candidates == rank};
+}
+
+// Indices of what is above the threshold in s.order[0 .. n), and of the first ties, to out.
+inline void TakeLargest(std::size_t n, const Threshold& threshold, std::int32_t* out, const TopScratch& s) {
+  std::size_t ties = threshold.ties;
+  for (std::size_t i = 0; i < n; i += 64) {
+    for (std::uint64_t bits = AtLeast(s.order, i, n, threshold.value); bits != 0; bits &= bits - 1) {
       const std::size_t at = i + static_cast<std::size_t>(std::countr_zero(bits));
-      if (!all_ties && s.order[at] == threshold) {
+      if (!threshold.all_ties && s.order[at] == threshold.value) {
         if (ties == 0) continue;
         --ties;
       }
-      out[written++] = static_cast<std::int32_t>(at);
+      *out++ = static_cast<std::int32_t>(at);
     }
   }
 }

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/nearest.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace reel {
@@ -100,11 +101,6 @@ void check_characters(std::string_view text, const std::string& name) {
               "save the table as UTF-8");
 }
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  return begin == text.npos ? std::string_view() : text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
-
 // The whole text as one number; from_chars knows no '+'.
 template <class Number>
 bool convert(std::string_view text, Number& number) {
@@ -152,7 +148,7 @@ bool Csv::has(std::string_view column) const {
 std::size_t Csv::column(std::string_view name) const {
   const auto found = std::find(columns_.begin(), columns_.end(), name);
   if (found == columns_.end()) {
-    throw Error(fmt::format("{}: there is no column '{}'", name_, name), nearest_hint(name, columns_, "columns"));
+    throw Error(fmt::format("{}:1: there is no column '{}'", name_, name), nearest_hint(name, columns_, "columns"));
   }
   return static_cast<std::size_t>(found - columns_.begin());
 }

@@ -53,8 +53,10 @@ TEST(Csv, AnUnknownColumnNamesTheNearest) {
   const Csv csv = Csv::parse("step,seconds\n", "t.csv");
   EXPECT_TRUE(csv.has("step"));
   EXPECT_FALSE(csv.has("second"));
-  EXPECT_EQ(message_of([&] { csv.column("second"); }), "t.csv: there is no column 'second' | did you mean 'seconds'?");
-  EXPECT_EQ(message_of([&] { csv.column("loss"); }), "t.csv: there is no column 'loss' | known columns: step, seconds");
+  EXPECT_EQ(message_of([&] { csv.column("second"); }),
+            "t.csv:1: there is no column 'second' | did you mean 'seconds'?");
+  EXPECT_EQ(message_of([&] { csv.column("loss"); }),
+            "t.csv:1: there is no column 'loss' | known columns: step, seconds");
 }
 
 TEST(Csv, BrokenTablesSayWhatIsWrongAndWhere) {

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/folder_testing.h"
 #include "base/testing.h"
 
 namespace reel {
@@ -19,16 +20,12 @@ namespace fs = std::filesystem;
 
 class File : public testing::Test {
  protected:
-  File() {
-    std::string name = testing::TempDir() + "reel_file_XXXXXX";
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~File() override { fs::remove_all(folder_); }
   std::string path(const std::string& name) const { return folder_ / name; }
   std::size_t files() const {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
   }
-  fs::path folder_;
+  TempFolder temp_;
+  const fs::path folder_ = temp_.path();
 };
 
 TEST_F(File, WhatWasWrittenIsRead) {

@@ -113,12 +113,20 @@ Buffer<float> SafetensorsFile::read_f32(const std::string& tensor) const {
 }
 
 void SafetensorsFile::read_f32(const std::string& tensor, std::span<float> out) const {
-  const auto& [info, data] = entry(tensor);
-  if (out.size() != info.elements) {
-    throw Error(fmt::format("{}: tensor '{}' has {} elements ([{}]), {} are needed", name_, tensor, info.elements,
-                            fmt::join(info.shape, ", "), out.size()),
+  const TensorInfo& found = info(tensor);
+  if (out.size() != found.elements) {
+    throw Error(fmt::format("{}: tensor '{}' has {} elements ([{}]), {} are needed", name_, tensor, found.elements,
+                            fmt::join(found.shape, ", "), out.size()),
                 "the file belongs to a model of another size");
   }
+  read_f32(tensor, 0, out);
+}
+
+void SafetensorsFile::read_f32(const std::string& tensor, std::size_t first, std::span<float> out) const {
+  const auto& [info, all] = entry(tensor);
+  REEL_CHECK(first <= info.elements && out.size() <= info.elements - first);
+  const std::size_t size = dtype_size(info.dtype);
+  const std::span<const std::byte> data = all.subspan(first * size, out.size() * size);
   switch (info.dtype) {
     case Dtype::kF64:
       return convert_all<double>(data, out.data(), [](double v, std::size_t) { return static_cast<float>(v); });

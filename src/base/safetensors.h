@@ -57,6 +57,8 @@ class SafetensorsFile {
   // Any dtype as f32: rounded to nearest from F64 and the wide integers, exact from the rest. BOOL is 0 and 1.
   Buffer<float> read_f32(const std::string& tensor) const;
   void read_f32(const std::string& tensor, std::span<float> out) const;  // out has as many elements
+  // Elements first, first + 1, ...: a head of a tensor that does not fit the memory.
+  void read_f32(const std::string& tensor, std::size_t first, std::span<float> out) const;
 
   // Any integer dtype or BOOL, exactly; an Error when a value does not fit or the tensor holds floats.
   std::vector<std::int64_t> read_i64(const std::string& tensor) const;

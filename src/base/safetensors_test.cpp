@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/folder_testing.h"
 #include "base/half.h"
 #include "base/testing.h"
 
@@ -45,13 +46,8 @@ std::vector<float> floats(const std::string& file) {
 
 class SafetensorsFiles : public testing::Test {
  protected:
-  SafetensorsFiles() {
-    std::string name = testing::TempDir() + "reel_safetensors_XXXXXX";
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~SafetensorsFiles() override { std::filesystem::remove_all(folder_); }
   std::string path(const std::string& name) const { return folder_ / name; }
-  std::filesystem::path folder_;
+  TempFolder folder_;
 };
 
 TEST_F(SafetensorsFiles, WhatWasWrittenIsRead) {
@@ -154,6 +150,14 @@ TEST(Safetensors, EveryDtypeBecomesFloat) {
   EXPECT_EQ(floats(single("U16", 1, bytes_of<std::uint16_t>({0xffff}))), (std::vector<float>{65535}));
   EXPECT_EQ(floats(single("U8", 1, "\xff")), (std::vector<float>{255}));
   EXPECT_EQ(floats(single("BOOL", 3, std::string("\0\1\2", 3))), (std::vector<float>{0, 1, 1}));
+}
+
+TEST(Safetensors, APartOfATensorIsReadAlone) {
+  const std::string file = single("F16", 4, bytes_of<std::uint16_t>({0x3c00, 0xc000, 0x4200, 0}));
+  std::vector<float> part(2);
+  parse(file).read_f32("x", 1, part);
+  EXPECT_EQ(part, (std::vector<float>{-2, 3}));
+  parse(file).read_f32("x", 4, std::span<float>());
 }
 
 TEST(Safetensors, IntegersAreExactOrRefused) {

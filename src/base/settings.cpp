@@ -17,7 +17,7 @@ std::string range_text(T least, T most, T lowest, T highest) {
   return fmt::format("{} to {}", least, most);
 }
 
-std::string quoted(const std::string& text) { return '"' + text + '"'; }
+std::string in_quotes(const std::string& text) { return '"' + text + '"'; }
 
 }  // namespace
 
@@ -42,13 +42,13 @@ void Settings::boolean(const std::string& path, bool& value, const std::string& 
 }
 
 void Settings::string(const std::string& path, std::string& value, const std::string& meaning) {
-  keys_.push_back({path, quoted(value), "", meaning});
+  keys_.push_back({path, in_quotes(value), "", meaning});
   if (toml_ != nullptr) value = toml_->string(path, value);
 }
 
 void Settings::choice(const std::string& path, std::string& value, const std::vector<std::string>& choices,
                       const std::string& meaning) {
-  keys_.push_back({path, quoted(value), fmt::format("{}", fmt::join(choices, " | ")), meaning});
+  keys_.push_back({path, in_quotes(value), fmt::format("{}", fmt::join(choices, " | ")), meaning});
   if (toml_ != nullptr) value = toml_->choice(path, choices, value);
 }
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 
 #include "base/error.h"
+#include "base/launched.h"
 
 namespace reel {
 
@@ -14,20 +14,13 @@ namespace {
 
 thread_local int working_as = -1;  // index of the thread while it runs chunks
 
-int ranks_on_this_host() {
-  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"}) {
-    if (const char* value = std::getenv(name)) return std::max(1, std::atoi(value));
-  }
-  return 1;
-}
-
 }  // namespace
 
 int default_threads() {
   cpu_set_t set;
   int cores = static_cast<int>(std::thread::hardware_concurrency());
   if (sched_getaffinity(0, sizeof(set), &set) == 0) cores = CPU_COUNT(&set);
-  return std::max(1, cores / ranks_on_this_host());
+  return std::max(1, cores / launched().on_host);
 }
 
 Threads::Threads(int count) {
@@ -75,7 +68,7 @@ void Threads::take_chunks(int thread) {
     if (chunk >= chunks_) break;
     try {
       call_(context_, chunk, thread);
-      if (thread == 0 && poll_) poll_();
+      poll(thread);
     } catch (...) {
       const std::lock_guard lock(mutex_);
       if (!error_) error_ = std::current_exception();

@@ -5,8 +5,9 @@
 // count(), let a chunk own what it writes, and the bits are the same for any number of threads.
 //
 // Idle threads sleep (ranks share cores; spinning would steal them). The calling thread works too; between its chunks
-// and while it waits for the others it calls the poll hook, which is how messages make progress during compute. An
-// exception thrown by work is rethrown by run after the chunks already begun have ended. run inside work runs inline.
+// and while it waits for the others it calls the poll hook, which is how messages make progress during compute; chunks
+// that take milliseconds call it in between (poll). An exception thrown by work is rethrown by run after the chunks
+// already begun have ended. run inside work runs inline.
 #pragma once
 
 #include <atomic>
@@ -35,6 +36,10 @@ class Threads {
 
   int count() const { return static_cast<int>(workers_.size()) + 1; }
   void set_poll(std::function<void()> poll) { poll_ = std::move(poll); }
+  // From inside a chunk: calls the hook where `thread` is the caller of run.
+  void poll(int thread) const {
+    if (thread == 0 && poll_) poll_();
+  }
 
   // Memory that is kept from run to run, since fresh pages cost more than many a kernel: one block for each thread and
   // one for the caller of run. Uninitialised; valid until the same owner asks again. Only kernels use it, and only for

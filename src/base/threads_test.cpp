@@ -49,18 +49,32 @@ TEST(Threads, AnExceptionReachesTheCallerAndTheTeamGoesOn) {
   EXPECT_EQ(done, 10);
 }
 
-TEST(Threads, PollIsCalledByTheCallerBetweenChunksAndWhileWaiting) {
-  Threads threads(2);
-  const auto caller = std::this_thread::get_id();
-  int polls = 0;
-  threads.set_poll([&] {
+// Of this thread, which alone may poll.
+void count_polls(Threads& threads, int& polls) {
+  threads.set_poll([&polls, caller = std::this_thread::get_id()] {
     EXPECT_EQ(std::this_thread::get_id(), caller);
     ++polls;
   });
+}
+
+TEST(Threads, PollIsCalledByTheCallerBetweenChunksAndWhileWaiting) {
+  Threads threads(2);
+  int polls = 0;
+  count_polls(threads, polls);
   threads.run(2, [](std::int64_t, int thread) {
     std::this_thread::sleep_for(std::chrono::milliseconds(thread == 0 ? 1 : 30));
   });
   EXPECT_GE(polls, 2);
+}
+
+TEST(Threads, ALongChunkPollsForTheCallerAlone) {
+  Threads threads(2);
+  int polls = 0;
+  count_polls(threads, polls);
+  threads.run(1, [&](std::int64_t, int thread) {
+    for (int i = 0; i < 10; ++i) threads.poll(thread);
+    EXPECT_EQ(polls, thread == 0 ? 10 : polls);
+  });
 }
 
 TEST(Threads, RunInsideWorkRunsInline) {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace reel {
@@ -14,11 +15,6 @@ namespace {
 
 constexpr std::size_t kLargestFile = 16 << 20;
 constexpr int kDeepestTable = 64;
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  return begin == text.npos ? std::string_view() : text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
 
 // Without recursion: 256 nested inline tables with keys of 32 parts get through the parser.
 int depth_of(const toml::node& root) {

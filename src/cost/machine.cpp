@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -73,6 +74,12 @@ std::string machine_path() {
   }
   const char* home = std::getenv("HOME");
   return std::string(home != nullptr ? home : ".") + "/.config/reel/machine.toml";
+}
+
+std::string break_even_path() {
+  std::string cpu = cpu_name();
+  for (char& c : cpu) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '-';
+  return (fs::path(machine_path()).parent_path() / ("break-even-" + cpu + ".csv")).string();
 }
 
 void save(const Machine& machine, const std::string& path) {

@@ -32,6 +32,8 @@ Machine describe_this_machine();
 
 // $REEL_MACHINE, or machine.toml in the user's configuration folder for reel.
 std::string machine_path();
+// Beside it: where break-evens of this CPU are kept (sparsity/break_even.h).
+std::string break_even_path();
 void save(const Machine& machine, const std::string& path);  // makes the folder
 Machine load_machine(const std::string& path);               // Error: what is missing or wrong, with its line
 

@@ -11,7 +11,7 @@ namespace reel::data {
 
 namespace {
 
-constexpr std::uint64_t kPurpose = 0x666f6c646572;  // sets these random numbers apart from those of others
+constexpr std::uint64_t kFolderPurpose = 0x666f6c646572;  // sets these random numbers apart from those of others
 
 }  // namespace
 
@@ -42,7 +42,7 @@ void Folder::read_clip(Split split, std::int64_t index, Clip& out) {
   cut.fps = fps_;
   cut.stride = stride_;
   // By name, so that a file is cut the same whichever others there are.
-  const Random random(seed_ ^ kPurpose ^ stable_hash(entry.name), static_cast<std::uint64_t>(index / count));
+  const Random random(seed_ ^ kFolderPurpose ^ stable_hash(entry.name), static_cast<std::uint64_t>(index / count));
   cut.start = random.uniform(0);
   try {
     values_of(read_video(entry.path, cut).frames, out.values);

@@ -75,7 +75,7 @@ TEST_F(VideoLists, NumbersAreLabelsAsTheyAre) {
 }
 
 TEST_F(VideoLists, MistakesNameFileAndLine) {
-  EXPECT_NE(csv_error("file,text\na.mp4,x\n").find("train.csv: there is no column 'path'"), std::string::npos);
+  EXPECT_NE(csv_error("file,text\na.mp4,x\n").find("train.csv:1: there is no column 'path'"), std::string::npos);
   EXPECT_NE(csv_error("path,text\na.mp4,x\n,y\n").find("train.csv:3: the path is empty"), std::string::npos);
   EXPECT_NE(csv_error("path,text\na.mp4,x,y\n").find("train.csv:2: 3 fields"), std::string::npos);
   EXPECT_NE(csv_error("path,label\na.mp4,1\nb.mp4,99999999\n").find("train.csv:3: label 99999999 is too large"),

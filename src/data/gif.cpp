@@ -12,7 +12,7 @@ namespace reel::data {
 
 namespace {
 
-constexpr int kColors = 256;
+constexpr int kPaletteColors = 256;
 constexpr int kBits = 6;  // of each channel tell colours apart
 constexpr std::size_t kBins = std::size_t{1} << (3 * kBits);
 
@@ -22,7 +22,7 @@ std::size_t bin_of(const std::uint8_t* rgb) {
 }
 
 struct Palette {
-  std::array<std::uint8_t, kColors * 3> rgb{};
+  std::array<std::uint8_t, kPaletteColors * 3> rgb{};
   std::vector<std::uint8_t> color_of = std::vector<std::uint8_t>(kBins);
 };
 
@@ -90,7 +90,7 @@ Palette choose_palette(std::span<const Image> frames) {
     return Entry{box, cut, cut.range * pixels_in(box)};
   };
   std::vector<Entry> entries = {entry(bins)};
-  while (entries.size() < kColors) {
+  while (entries.size() < kPaletteColors) {
     const auto next = std::max_element(entries.begin(), entries.end(),
                                        [](const Entry& a, const Entry& b) { return a.weight < b.weight; });
     if (next->weight == 0) break;
@@ -150,13 +150,13 @@ class CodeWriter {
 // LZW as GIF has it: codes 0-255 are colours, 256 clears the table, 257 ends; a table of 4096 codes starts anew.
 void put_compressed(std::string& out, std::span<const std::uint8_t> indices) {
   constexpr int kClear = 256, kEnd = 257, kMost = 4096;
-  std::vector<std::int16_t> next(kMost * kColors, -1);  // [code][colour]: the code for both
+  std::vector<std::int16_t> next(kMost * kPaletteColors, -1);  // [code][colour]: the code for both
   CodeWriter writer(out);
   int bits = 9, used = kEnd + 1;
   writer.put(kClear, bits);
   int code = indices[0];
   for (const std::uint8_t color : indices.subspan(1)) {
-    std::int16_t& longer = next[static_cast<std::size_t>(code * kColors + color)];
+    std::int16_t& longer = next[static_cast<std::size_t>(code * kPaletteColors + color)];
     if (longer >= 0) {
       code = longer;
       continue;

@@ -1,10 +1,12 @@
 // Batches of training clips, read ahead of the training by a thread of its own.
 //
-// Clips come in epochs; each epoch has all of them in a new random order (permutation.h). A clip that cannot be read is
-// left out and the next in the order takes its place, so batches are always full and may span epochs.
+// Clips come in epochs; each epoch has all of them in a new random order (permutation.h), and batches may span epochs.
+// A clip that cannot be read is left out and another one, from the other half of its epoch, stands in for it. So what
+// is at a place of that endless order depends on the place alone: data-parallel ranks read their own clips of a batch
+// and nothing else, and have the batch of one rank between them.
 //
-// position() counts places of that endless order, those of broken clips too. It is all a checkpoint needs: a loader
-// that starts at position p yields exactly what the uninterrupted one yielded after p, without reading anything before.
+// position() counts places. It is all a checkpoint needs: a loader that starts at position p yields exactly what the
+// uninterrupted one yielded after p, without reading anything before, with any number of ranks.
 #pragma once
 
 #include <condition_variable>
@@ -20,7 +22,7 @@
 
 namespace reel::data {
 
-struct Batch {
+struct Batch {           // of the clips that are wanted
   Buffer<float> values;  // [batch][channels][frames][height][width]
   Buffer<float> text;    // [batch][text_tokens][text_width]
   std::vector<int> labels;
@@ -33,6 +35,8 @@ class Loader {
     std::int64_t batch = 1;
     std::uint64_t seed = 0;
     std::int64_t position = 0;  // where to start
+    // The clips of each batch that are wanted here: [first, first + count); -1: up to the last.
+    std::int64_t first = 0, count = -1;
   };
 
   // The source must outlive the loader.
@@ -53,11 +57,11 @@ class Loader {
   };
   void work();
   bool wait_for_room();  // false: stop
-  Batch read_batch(std::int64_t& position);
-  void read_next(std::int64_t& position, Clip& clip);
+  Batch read_batch(std::int64_t position);
+  void read_place(std::int64_t place, Clip& clip);
 
   Source& source_;
-  const std::int64_t batch_;
+  const std::int64_t batch_, first_, count_;
   const std::uint64_t seed_;
   std::int64_t position_;  // the caller's
 

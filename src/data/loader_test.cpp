@@ -128,16 +128,51 @@ TEST(Loader, StartedAnywhereItGoesOnAsIfNeverStopped) {
   }
 }
 
-TEST(Loader, BrokenClipsMakeRoomForTheNext) {
-  Numbers sound(8), source(8, [](std::int64_t index) { return index % 8 == 5; });
-  const auto expected = take(sound, 1, 0, 24);
-  const auto all = take(source, 1, 0, 21);
-  std::size_t at = 0;
-  for (const Seen& seen : expected) {
-    if (static_cast<int>(seen.values[0]) % 8 == 5) continue;
-    EXPECT_EQ(all[at++].values, seen.values);
+TEST(Loader, AnotherClipOfTheEpochStandsInForABrokenOneAndNothingElseMoves) {
+  Numbers sound(8), source(8, [](std::int64_t index) { return index % 8 == 5 || index % 8 == 2; });
+  const auto expected = take(sound, 1, 0, 24), all = take(source, 1, 0, 24);
+  for (std::size_t i = 0; i < 24; ++i) {
+    const int index = static_cast<int>(expected[i].values[0]), got = static_cast<int>(all[i].values[0]);
+    if (index % 8 == 5 || index % 8 == 2) {
+      EXPECT_EQ(got / 8, index / 8);
+      EXPECT_TRUE(got % 8 != 5 && got % 8 != 2);
+    } else {
+      EXPECT_EQ(got, index);
+    }
   }
-  EXPECT_EQ(source.skipped(), 1);
+  EXPECT_EQ(source.skipped(), 2);
+}
+
+// Data-parallel ranks: each reads its own clips and no others, and together they have the batch of one rank. Also from
+// a place where a run of another number of ranks stopped.
+TEST(Loader, RanksReadTheirOwnClipsAndHaveTheBatchOfOneBetweenThem) {
+  const auto broken = [](std::int64_t index) { return index % 11 == 3 || index % 7 == 2; };
+  for (const std::int64_t position : {0, 15}) {
+    Numbers whole(11, broken);
+    const auto expected = take(whole, 5, position, 6);
+    for (const std::vector<std::int64_t>& cut : {std::vector<std::int64_t>{0, 3, 5}, {0, 2, 4, 5}, {0, 1, 1, 5}}) {
+      std::vector<std::vector<float>> batches(6);
+      for (std::size_t r = 0; r + 1 < cut.size(); ++r) {
+        Numbers source(11, broken);
+        const std::int64_t count = cut[r + 1] - cut[r];
+        Loader loader(source, {.batch = 5, .seed = 5, .position = position, .first = cut[r], .count = count});
+        for (std::size_t i = 0; i < 6; ++i) {
+          const Batch batch = loader.next();
+          EXPECT_EQ(loader.position(), expected[i].position);
+          ASSERT_EQ(batch.values.size(), static_cast<std::size_t>(count));
+          EXPECT_EQ(batch.captions.size(), static_cast<std::size_t>(count));
+          batches[i].insert(batches[i].end(), batch.values.begin(), batch.values.end());
+        }
+      }
+      for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(batches[i], expected[i].values);
+    }
+  }
+  Numbers source(1000);
+  {
+    Loader loader(source, {.batch = 100, .first = 40, .count = 2});
+    for (int i = 0; i < 10; ++i) loader.next();
+  }
+  EXPECT_LE(source.reads(), 2 * 14);  // ten batches, those read ahead, and the one at hand
 }
 
 TEST(Loader, OneGoodClipIsEnoughAndNoneIsAnError) {

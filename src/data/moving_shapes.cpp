@@ -13,20 +13,20 @@ namespace reel::data {
 
 namespace {
 
-constexpr std::uint64_t kPurpose = 0x736861706573;  // sets these random numbers apart from those of others
+constexpr std::uint64_t kShapesPurpose = 0x736861706573;  // sets these random numbers apart from those of others
 
-struct Color {
+struct NamedColor {
   const char* name;
   std::array<float, 3> rgb;  // 0 to 1
 };
 
 constexpr std::array<const char*, 6> kMotions = {"right", "left", "down", "up", "diagonal", "around"};
-constexpr std::array<Color, 6> kColors = {{{"red", {0.94f, 0.20f, 0.22f}},
-                                           {"orange", {1.00f, 0.58f, 0.12f}},
-                                           {"yellow", {0.99f, 0.88f, 0.22f}},
-                                           {"green", {0.22f, 0.80f, 0.36f}},
-                                           {"blue", {0.22f, 0.52f, 1.00f}},
-                                           {"purple", {0.74f, 0.36f, 0.95f}}}};
+constexpr std::array<NamedColor, 6> kColors = {{{"red", {0.94f, 0.20f, 0.22f}},
+                                                {"orange", {1.00f, 0.58f, 0.12f}},
+                                                {"yellow", {0.99f, 0.88f, 0.22f}},
+                                                {"green", {0.22f, 0.80f, 0.36f}},
+                                                {"blue", {0.22f, 0.52f, 1.00f}},
+                                                {"purple", {0.74f, 0.36f, 0.95f}}}};
 constexpr std::array<std::array<float, 3>, 4> kBackgrounds = {
     {{0.09f, 0.10f, 0.14f}, {0.06f, 0.15f, 0.18f}, {0.15f, 0.08f, 0.18f}, {0.16f, 0.11f, 0.08f}}};
 
@@ -36,7 +36,7 @@ struct Scene {
 };
 
 Scene draw_scene(std::uint64_t seed, std::int64_t clip) {
-  const Random random(seed ^ kPurpose, static_cast<std::uint64_t>(clip));
+  const Random random(seed ^ kShapesPurpose, static_cast<std::uint64_t>(clip));
   return {.shape = random.below(0, kShapes.size()),
           .motion = random.below(1, kMotions.size()),
           .color = random.below(2, kColors.size()),

@@ -24,6 +24,8 @@ void visit(Settings& s, DataConfig& c) {
   s.integer("data.validation", c.validation, 0, 1 << 20, "clips held out of training");
   s.integer("data.seed", c.seed, 0, Settings::kMany, "of what is drawn, where videos are cut, and the order");
   s.integer("data.cell", c.picture.cell, 1, 1024, "storyboard: pixels by which things move; the model's patch");
+  s.choice("data.drawn", c.picture.drawn, {"shapes", "icons"},
+           "storyboard: a few large shapes over a pattern, or many small drawings");
   s.number("data.texture", c.picture.texture, 0, 1,
            "storyboard: random share of the variance; 0: drawn, 1: pure noise");
   s.number("data.coarse", c.picture.coarse, 0, 1,

@@ -10,14 +10,14 @@ namespace reel::data {
 
 namespace {
 
-constexpr std::uint64_t kPurpose = 0x73746f7279;  // sets these random numbers apart from those of others
+constexpr std::uint64_t kStoryboardPurpose = 0x73746f7279;  // sets these random numbers apart from those of others
 constexpr std::int64_t kOccluders = 3;
 
 std::int64_t wrap(std::int64_t place, std::int64_t length) { return (place % length + length) % length; }
 
 // Stream 0 of a clip says what is shown, stream 1 + i draws picture i. Clips are below 2^41, frames far below 2^22.
 Random random_of(std::uint64_t seed, std::int64_t clip, std::int64_t stream) {
-  return Random(seed ^ kPurpose, static_cast<std::uint64_t>(clip | stream << 41));
+  return Random(seed ^ kStoryboardPurpose, static_cast<std::uint64_t>(clip | stream << 41));
 }
 
 // A place, in cells, that moves evenly.

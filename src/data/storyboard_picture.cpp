@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/draws.h"
+#include "data/icons.h"
 #include "data/shapes.h"
 
 namespace reel::data {
@@ -104,15 +105,16 @@ void paint(const Pattern& pattern, float covered, float x, float y, const Pictur
   }
 }
 
-void draw_composition(Draws draws, Picture& picture) {
+void draw_shapes(Draws draws, Picture& picture) {
   const Pattern background = draw_pattern(draws, draws.whole(Pattern::kGradient, Pattern::kKinds - 1), -0.5f, picture);
   std::vector<Shape> shapes;
   for (std::int64_t i = 0; i < kShapesOfAPicture; ++i) shapes.push_back(draw_shape(draws, picture));
   const float tall = static_cast<float>(picture.height), wide = static_cast<float>(picture.width);
   const std::size_t pixels = picture.values.size() / 3;
   float* out = picture.values.data();
-  for (float y = 0.5f; y < tall; ++y) {
-    for (float x = 0.5f; x < wide; ++x, ++out) {
+  for (std::int64_t row = 0; row < picture.height; ++row) {
+    for (std::int64_t column = 0; column < picture.width; ++column, ++out) {
+      const float y = static_cast<float>(row) + 0.5f, x = static_cast<float>(column) + 0.5f;
       Color color{};
       paint(background, 1, x, y, picture, color);
       for (const Shape& shape : shapes) {
@@ -121,6 +123,32 @@ void draw_composition(Draws draws, Picture& picture) {
         if (distance < 0.5f) paint(shape.pattern, std::min(0.5f - distance, 1.0f), x, y, picture, color);
       }
       for (std::size_t c = 0; c < 3; ++c) out[c * pixels] = color[c];
+    }
+  }
+}
+
+// A colour in any direction from grey, each as often.
+Color draw_direction(Draws& draws) {
+  const float up = draws.between(-1, 1), turn = draws.between(0, 1), out = std::sqrt(1 - up * up);
+  return {out * wave(turn), out * wave(turn - 0.25f), up};
+}
+
+void draw_icons(Draws draws, Picture& picture) {
+  constexpr std::int64_t kSide = kIconSide;
+  const std::size_t pixels = picture.values.size() / 3;
+  for (std::int64_t top = 0; top < picture.height; top += kSide) {
+    for (std::int64_t left = 0; left < picture.width; left += kSide) {
+      const auto icon = static_cast<std::size_t>(draws.whole(0, kIcons - 1));
+      const bool mirrored = draws.whole(0, 1) == 1;
+      const Color color = draw_direction(draws);
+      for (std::int64_t y = top; y < std::min(top + kSide, picture.height); ++y) {
+        for (std::int64_t x = left; x < std::min(left + kSide, picture.width); ++x) {
+          const std::int64_t column = mirrored ? kSide - 1 - (x - left) : x - left;
+          const bool set = icon_pixel(icon, static_cast<std::size_t>(y - top), static_cast<std::size_t>(column));
+          float* out = picture.values.data() + y * picture.width + x;
+          for (std::size_t c = 0; c < 3; ++c) out[c * pixels] = set ? color[c] : -color[c];
+        }
+      }
     }
   }
 }
@@ -167,7 +195,11 @@ void add_texture(const Random& random, const PictureStyle& style, Picture& pictu
 }  // namespace
 
 void draw_picture(const Random& random, const PictureStyle& style, Picture& picture) {
-  draw_composition(Draws(random), picture);
+  if (style.drawn == "icons") {
+    draw_icons(Draws(random), picture);
+  } else {
+    draw_shapes(Draws(random), picture);
+  }
   standardise(picture);
   add_texture(random, style, picture);
 }

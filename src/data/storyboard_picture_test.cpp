@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <set>
+
+#include "data/icons.h"
 
 namespace reel::data {
 namespace {
@@ -19,18 +23,70 @@ float at(const Picture& picture, std::int64_t c, std::int64_t y, std::int64_t x)
 }
 
 TEST(StoryboardPictures, HaveMeanZeroAndDeviation07InEveryStyle) {
-  for (const double texture : {0.0, 0.3, 1.0}) {
-    for (const double coarse : {0.0, 0.2}) {
-      double sum = 0, squares = 0, count = 0;
-      for (std::uint64_t number = 0; number < 40; ++number) {
-        for (const float value : draw(number, {.texture = texture, .coarse = coarse}).values) {
-          sum += value, squares += static_cast<double>(value) * value, ++count;
+  for (const char* drawn : {"shapes", "icons"}) {
+    for (const double texture : {0.0, 0.3, 1.0}) {
+      for (const double coarse : {0.0, 0.2}) {
+        double sum = 0, squares = 0, count = 0;
+        for (std::uint64_t number = 0; number < 40; ++number) {
+          for (const float value : draw(number, {.texture = texture, .coarse = coarse, .drawn = drawn}).values) {
+            sum += value, squares += static_cast<double>(value) * value, ++count;
+          }
+        }
+        // 40 pictures have 960 coarse colours of deviation 0.7 * sqrt(0.2) at most: their mean deviates by 0.01.
+        EXPECT_NEAR(sum / count, 0, 0.03) << drawn << " " << texture << " " << coarse;
+        EXPECT_NEAR(std::sqrt(squares / count), 0.7, 0.02) << drawn << " " << texture << " " << coarse;
+      }
+    }
+  }
+}
+
+// Whether these 8 x 8 pixels show the icon in two colours, mirrored or not.
+bool shows(const Picture& picture, std::int64_t top, std::int64_t left, std::size_t icon, bool mirrored) {
+  std::array<std::vector<float>, 2> color;  // of pixels that are not set, and set
+  for (std::size_t i = 0; i < kIconSide * kIconSide; ++i) {
+    const std::size_t y = i / kIconSide, x = i % kIconSide;
+    std::vector<float> pixel;
+    for (int c = 0; c < 3; ++c)
+      pixel.push_back(at(picture, c, top + static_cast<std::int64_t>(y), left + static_cast<std::int64_t>(x)));
+    std::vector<float>& seen = color[icon_pixel(icon, y, mirrored ? kIconSide - 1 - x : x) ? 1 : 0];
+    if (seen.empty()) seen = pixel;
+    if (seen != pixel) return false;
+  }
+  return color[0] != color[1];
+}
+
+TEST(StoryboardPictures, IconsStandSideBySideInColorsOfTheirOwn) {
+  const Picture picture = draw(3, {.texture = 0, .drawn = "icons"});
+  std::set<std::size_t> kinds;
+  std::set<float> reds;
+  for (std::int64_t top = 0; top < 32; top += 8) {
+    for (std::int64_t left = 0; left < 64; left += 8) {
+      std::size_t icon = 0;
+      while (icon < kIcons && !shows(picture, top, left, icon, false) && !shows(picture, top, left, icon, true)) ++icon;
+      EXPECT_LT(icon, kIcons) << top << " " << left;
+      kinds.insert(icon);
+      reds.insert(at(picture, 0, top, left));
+    }
+  }
+  EXPECT_GT(kinds.size(), 8u);  // of 16 in 32 draws
+  EXPECT_EQ(reds.size(), 32u);
+}
+
+// As much in every direction as pure noise has, so that a scalar product tells cells apart.
+TEST(StoryboardPictures, ColorsOfIconsHaveNoDirection) {
+  double moments[3][3] = {}, count = 0;
+  for (std::uint64_t number = 0; number < 100; ++number) {
+    const Picture picture = draw(number, {.texture = 0, .drawn = "icons"});
+    for (std::int64_t top = 0; top < 32; top += 8) {
+      for (std::int64_t left = 0; left < 64; left += 8, ++count) {
+        for (int a = 0; a < 3; ++a) {
+          for (int b = 0; b < 3; ++b) moments[a][b] += at(picture, a, top, left) * at(picture, b, top, left);
         }
       }
-      // 40 pictures have 960 coarse colours of deviation 0.7 * sqrt(0.2) at most: their mean deviates by 0.01.
-      EXPECT_NEAR(sum / count, 0, 0.03) << texture << " " << coarse;
-      EXPECT_NEAR(std::sqrt(squares / count), 0.7, 0.02) << texture << " " << coarse;
     }
+  }
+  for (int a = 0; a < 3; ++a) {  // 3200 colours: the mean of a product deviates by 0.008
+    for (int b = 0; b < 3; ++b) EXPECT_NEAR(moments[a][b] / count, a == b ? 0.49 : 0, 0.04) << a << " " << b;
   }
 }
 
@@ -122,7 +178,9 @@ TEST(StoryboardPictures, ContinueOverTheirBorders) {
 
 TEST(StoryboardPictures, AnySizeIsFine) {
   for (const std::int64_t size : {1, 2, 5}) {
-    for (const float value : draw(3, {.cell = 1}, size, 3).values) EXPECT_TRUE(std::isfinite(value));
+    for (const char* drawn : {"shapes", "icons"}) {
+      for (const float value : draw(3, {.cell = 1, .drawn = drawn}, size, 3).values) EXPECT_TRUE(std::isfinite(value));
+    }
   }
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/folder_testing.h"
 #include "data/clip.h"
 #include "data/image.h"
 #include "data/source.h"
@@ -19,11 +20,6 @@ namespace reel::data {
 // A folder of its own for each test, gone afterwards.
 class Files : public testing::Test {
  protected:
-  Files() {
-    std::string name = testing::TempDir() + "reel_data_XXXXXX";
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~Files() override { std::filesystem::remove_all(folder_); }
   std::string path(const std::string& name = {}) const { return (folder_ / name).string(); }
 
   // Warnings of the sources of this test, in order.
@@ -31,7 +27,8 @@ class Files : public testing::Test {
     return [this](const std::string& message) { warnings_.push_back(message); };
   }
 
-  std::filesystem::path folder_;
+  TempFolder temp_;
+  const std::filesystem::path folder_ = temp_.path();
   std::vector<std::string> warnings_;
 };
 

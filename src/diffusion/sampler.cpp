@@ -10,7 +10,7 @@ namespace reel::diffusion {
 
 namespace {
 
-// What the samplers share: the start, guided calls of the model, and a walk over the elements that change.
+// What the samplers share: guided calls of the model, and a walk over the elements that change.
 class Walk {
  public:
   Walk(const ClipShape& shape, std::int64_t output_channels, const Denoise& denoise, const SamplerOptions& options,
@@ -21,18 +21,13 @@ class Walk {
         options_(options),
         clip_(clip),
         out_(out_shape_.size()),
-        noise_(shape.size()) {
+        noise_(Buffer<float>::zeros(shape.size())) {
     REEL_CHECK(clip.size() == shape.size() && output_channels >= shape.channels);
     frame_times(shape, 0, options.conditioning_frames);  // too many given frames: an Error before any work
     if (options.guidance != 0 && options.guidance != 1) without_ = Buffer<float>(out_shape_.size());
-    fill_noise(Purpose::kSamplingStart, {options.seed, 0, options.first_sample}, shape, noise_);
-    for (std::int64_t b = 0; b < shape.batch; ++b) {
-      for (std::int64_t c = 0; c < shape.channels; ++c) {
-        const std::size_t begin = shape.at(b, c, options.conditioning_frames), end = shape.at(b, c, shape.frames);
-        std::copy(noise_.data() + begin, noise_.data() + end, clip.data() + begin);
-      }
-    }
   }
+
+  void start() { noise_clip(shape_, 1, options_, clip_); }
 
   // Step `step` (from 0): the model's output at `time`, guided.
   void predict(std::int64_t step, float time) {
@@ -89,26 +84,55 @@ class Walk {
   Buffer<float> out_, without_, noise_;
 };
 
+// Along the velocity through these times.
+void euler(Walk& walk, const std::vector<double>& times, Velocity velocity) {
+  const double sign = velocity == Velocity::kNoiseMinusData ? 1 : -1;
+  for (std::size_t step = 0; step + 1 < times.size(); ++step) {
+    walk.predict(static_cast<std::int64_t>(step), static_cast<float>(kModelTime * times[step]));
+    const float dt = static_cast<float>(sign * (times[step + 1] - times[step]));
+    walk.change([=](float x, float v, float, float) { return x + dt * v; });
+    walk.done(static_cast<std::int64_t>(step));
+  }
+}
+
 }  // namespace
+
+void noise_clip(const ClipShape& shape, double level, const SamplerOptions& options, std::span<float> clip) {
+  REEL_CHECK(clip.size() == shape.size() && level > 0 && level <= 1);
+  Buffer<float> noise(shape.size());
+  fill_noise(Purpose::kSamplingStart, {options.seed, 0, options.first_sample}, shape, noise);
+  const float of_noise = static_cast<float>(level), of_data = 1 - of_noise;
+  for (std::int64_t b = 0; b < shape.batch; ++b) {
+    for (std::int64_t c = 0; c < shape.channels; ++c) {
+      const std::size_t end = shape.at(b, c, shape.frames);
+      for (std::size_t i = shape.at(b, c, options.conditioning_frames); i < end; ++i) {
+        clip[i] = level == 1 ? noise[i] : of_data * clip[i] + of_noise * noise[i];  // at 1 anything may be in it
+      }
+    }
+  }
+}
 
 void sample_flow(const ClipShape& shape, std::int64_t output_channels, const Denoise& denoise, Velocity velocity,
                  double shift, const SamplerOptions& options, std::span<float> clip) {
   const std::vector<double> times = flow_times(options.steps, shift);
-  const double sign = velocity == Velocity::kNoiseMinusData ? 1 : -1;
   Walk walk(shape, output_channels, denoise, options, clip);
-  for (std::int64_t step = 0; step < options.steps; ++step) {
-    const double t = times[static_cast<std::size_t>(step)], next = times[static_cast<std::size_t>(step) + 1];
-    walk.predict(step, static_cast<float>(kModelTime * t));
-    const float dt = static_cast<float>(sign * (next - t));
-    walk.change([=](float x, float v, float, float) { return x + dt * v; });
-    walk.done(step);
-  }
+  walk.start();
+  euler(walk, times, velocity);
+}
+
+void restore_flow(const ClipShape& shape, std::int64_t output_channels, const Denoise& denoise, Velocity velocity,
+                  double level, const SamplerOptions& options, std::span<float> clip) {
+  std::vector<double> times = flow_times(options.steps, 1);
+  for (double& time : times) time *= level;
+  Walk walk(shape, output_channels, denoise, options, clip);
+  euler(walk, times, velocity);
 }
 
 void sample_ddim(const ClipShape& shape, std::int64_t output_channels, const Denoise& denoise, double eta,
                  const SamplerOptions& options, std::span<float> clip) {
   const DdpmSchedule schedule = ddpm_schedule(options.steps);
   Walk walk(shape, output_channels, denoise, options, clip);
+  walk.start();
   for (std::int64_t step = 0; step < options.steps; ++step) {
     const DdpmStep& s = schedule[static_cast<std::size_t>(options.steps - 1 - step)];
     walk.predict(step, static_cast<float>(s.timestep));
@@ -129,6 +153,7 @@ void sample_ddim(const ClipShape& shape, std::int64_t output_channels, const Den
 void sample_ddpm(const ClipShape& shape, const Denoise& denoise, const SamplerOptions& options, std::span<float> clip) {
   const DdpmSchedule schedule = ddpm_schedule(options.steps);
   Walk walk(shape, 2 * shape.channels, denoise, options, clip);
+  walk.start();
   for (std::int64_t step = 0; step < options.steps; ++step) {
     const std::int64_t index = options.steps - 1 - step;
     const DdpmStep& s = schedule[static_cast<std::size_t>(index)];

@@ -106,6 +106,54 @@ TEST(Sampler, GuidanceLeavesTheLearnedVarianceAlone) {
   EXPECT_EQ(sampled(1, 0), sampled(5, -0.8f));
 }
 
+// The slow way: every element by itself, in double.
+TEST(Sampler, AClipIsNoisedToItsLevelAndWalkedBackAlongTheVelocity) {
+  const std::vector<float> truth = normals(kShape.size(), 1), noise = start_noise(kShape, 8);
+  const SamplerOptions options{.steps = 3, .seed = 8, .conditioning_frames = 1};
+  constexpr double kLevel = 0.6;
+  std::vector<float> clip = truth;
+  noise_clip(kShape, kLevel, options, clip);
+  const std::vector<float> noised = clip;
+  const auto velocity = [](double x, double t) { return std::sin(x + 3 * t); };
+  restore_flow(kShape, 2,
+               model(kShape, 2,
+                     [&](double x, double time) {
+                       return Pair{velocity(x, time / 1000), 0};
+                     }),
+               Velocity::kNoiseMinusData, kLevel, options, clip);
+  for (std::size_t i = 0; i < clip.size(); ++i) {
+    const bool given = i / kShape.plane() % 3 == 0;
+    double x = given ? truth[i] : (1 - kLevel) * truth[i] + kLevel * noise[i];
+    ASSERT_NEAR(noised[i], x, 1e-6) << i;
+    for (const double t : {0.6, 0.4, 0.2}) x -= given ? 0 : 0.2 * velocity(x, t);
+    ASSERT_NEAR(clip[i], x, 1e-5) << i;
+  }
+}
+
+TEST(Sampler, TheTrueVelocityRestoresAClipInAnyNumberOfSteps) {
+  const std::vector<float> truth = normals(kShape.size(), 2), noise = start_noise(kShape, 8);
+  for (const auto& [velocity, sign] :
+       {std::pair(Velocity::kNoiseMinusData, 1.0f), {Velocity::kDataMinusNoise, -1.0f}}) {
+    const Denoise exact = [&, sign = sign](auto, auto, bool, auto out) {
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] = sign * (noise[i] - truth[i]);
+    };
+    for (const std::int64_t steps : {1, 4}) {
+      std::vector<float> clip = truth;
+      const SamplerOptions options{.steps = steps, .seed = 8};
+      noise_clip(kShape, 0.7, options, clip);
+      restore_flow(kShape, 2, exact, velocity, 0.7, options, clip);
+      for (std::size_t i = 0; i < clip.size(); ++i) ASSERT_NEAR(clip[i], truth[i], 1e-5);
+    }
+  }
+}
+
+// Not a number may stand where noise is to come.
+TEST(Sampler, AtLevelOneOnlyNoiseIsLeft) {
+  std::vector<float> clip(kShape.size(), std::numeric_limits<float>::quiet_NaN());
+  noise_clip(kShape, 1, {.seed = 8}, clip);
+  EXPECT_EQ(clip, start_noise(kShape, 8));
+}
+
 TEST(Sampler, ProgressCountsEveryStep) {
   for (const int sampler : {0, 1, 2}) {
     std::vector<std::int64_t> seen;

@@ -145,16 +145,20 @@ HWY_NOINLINE void FewRowsTile(const Gemm& g, const float* xt, std::size_t column
   const DF d;
   RowsOfA<M> a;
   Unroll<M>([&](auto r) REEL_INLINE { a.p[r] = g.b.data + (column + r) * g.b.stride; });
-  Tile<M, kTileVectors> tile;
-  ZeroTile(tile);
-  MulTile(g.depth, a, xt, kWidth, tile);
-  HWY_ALIGN float out[M][kWidth];
-  UnrollTile<M, kTileVectors>([&](auto r, auto v) REEL_INLINE { hn::Store(tile.c[r][v], d, out[r] + v * kLanes); });
-  for (std::size_t row = 0; row < g.rows; ++row) {
-    float* c = g.c + row * g.c_stride + column;
-    for (int r = 0; r < M; ++r) {
-      c[r] = (g.accumulate ? c[r] : 0.0f) + (g.bias != nullptr ? g.bias[column + r] : 0.0f) + out[r][row];
+  HWY_ALIGN float sums[M][kWidth];  // begin as in GemmTile: a row has the same bits among few rows as among many
+  for (int r = 0; r < M; ++r) {
+    for (std::size_t row = 0; row < kWidth; ++row) {
+      float start = g.accumulate && row < g.rows ? g.c[row * g.c_stride + column + r] : 0.0f;
+      if (g.bias != nullptr) start += g.bias[column + r];
+      sums[r][row] = start;
     }
+  }
+  Tile<M, kTileVectors> tile;
+  UnrollTile<M, kTileVectors>([&](auto r, auto v) REEL_INLINE { tile.c[r][v] = hn::Load(d, sums[r] + v * kLanes); });
+  MulTile(g.depth, a, xt, kWidth, tile);
+  UnrollTile<M, kTileVectors>([&](auto r, auto v) REEL_INLINE { hn::Store(tile.c[r][v], d, sums[r] + v * kLanes); });
+  for (std::size_t row = 0; row < g.rows; ++row) {
+    for (int r = 0; r < M; ++r) g.c[row * g.c_stride + column + r] = sums[r][row];
   }
 }
 void FewRows(const Gemm& g, const float* xt, const Range& columns) {

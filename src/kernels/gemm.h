@@ -8,7 +8,7 @@
 //
 // Matrices are row-major with a stride in floats; any sizes. C must not overlap a or b. A sum runs over depth in
 // ascending order with fused multiply-add, so a result has the same bits for any number of threads, and a row of C does
-// not depend on the other rows.
+// not depend on the other rows, nor on how many there are.
 #pragma once
 
 #include <cstddef>

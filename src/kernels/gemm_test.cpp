@@ -112,6 +112,27 @@ TEST(Gemm, AnyNumberOfThreadsGivesTheSameBits) {
   }
 }
 
+// Ranks have some of the rows, one rank all of them.
+TEST(Gemm, ARowHasTheSameBitsWhateverRowsAreBesideIt) {
+  Threads threads(1);
+  for (Form form : {Form::kXWt, Form::kDyW}) {
+    for (const bool accumulate : {false, true}) {
+      Product all(form, 50, 70, 1300), some(form, 50, 70, 1300);
+      for (Product* p : {&all, &some}) p->g.bias = p->bias.data(), p->g.accumulate = accumulate;
+      gemm(all.g, threads);
+      const float* a = some.g.a.data;
+      float* c = some.g.c;
+      some.g.rows = 0;
+      for (const std::size_t rows : {1, 2, 5, 7, 16, 17, 2}) {  // few at a time, and more than a panel is wide
+        a += some.g.rows * some.g.a.stride, c += some.g.rows * some.g.c_stride;
+        some.g.rows = rows, some.g.a.data = a, some.g.c = c;
+        gemm(some.g, threads);
+      }
+      EXPECT_EQ(std::memcmp(all.c.data(), some.c.data(), all.c.size() * sizeof(float)), 0);
+    }
+  }
+}
+
 TEST(Gemm, NothingToSumLeavesBiasAndWhatWasThere) {
   Threads threads(1);
   Product p(Form::kDyW, 20, 5, 0);

@@ -117,7 +117,7 @@ void norm(const ConstRows& x, const float* weight, const float* bias, float eps,
 // mean == nullptr: RMS norm.
 void norm_backward(const ConstRows& x, const float* weight, const float* mean, const float* rstd, const ConstRows& dy,
                    const Rows& dx, float* dweight, float* dbias, Threads& threads) {
-  REEL_CHECK(same_shape(x, dy) && same_shape(x, dx) && x.width > 0 && rstd != nullptr);
+  REEL_CHECK(same_shape(x, dy) && same_shape(x, dx) && x.width > 0 && (rstd != nullptr || x.rows == 0));
   if (dweight == nullptr && dbias == nullptr) {
     for_row_chunks(x.rows, x.width, threads, [&](std::size_t first, std::size_t end) {
       REEL_DISPATCH(NormRowsBackward)(x, weight, mean, rstd, dy, dx, nullptr, nullptr, first, end);
@@ -142,7 +142,7 @@ void layer_norm(ConstRows x, const float* weight, const float* bias, float eps, 
 
 void layer_norm_backward(ConstRows x, const float* weight, const float* mean, const float* rstd, ConstRows dy, Rows dx,
                          float* dweight, float* dbias, Threads& threads) {
-  REEL_CHECK(mean != nullptr);
+  REEL_CHECK(mean != nullptr || x.rows == 0);
   norm_backward(x, weight, mean, rstd, dy, dx, dweight, dbias, threads);
 }
 

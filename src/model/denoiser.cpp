@@ -1,5 +1,7 @@
 #include "model/denoiser.h"
 
+#include <fmt/format.h>
+
 #include "model/latte.h"
 #include "model/stdit3.h"
 #include "model/wan.h"
@@ -18,6 +20,17 @@ std::unique_ptr<Denoiser> make_denoiser(const ModelConfig& config, tape::Paramet
   }
   model->parameters().allocate(with);
   return model;
+}
+
+void check_plan(const std::string& family, const parallel::Plan& plan) {
+  if (plan.dsp == 1 || family != "wan") return;
+  const int n = plan.dsp;
+  throw Error(
+      fmt::format(
+          "the plan \"{}\" needs separate spatial and temporal attention; wan attends to space and time at once",
+          plan.text()),
+      fmt::format("use \"ulysses={}\", \"ring={}\"{} for this model", n, n,
+                  n % 2 == 0 && n > 2 ? fmt::format(" or \"ulysses={},ring=2\"", n / 2) : ""));
 }
 
 }  // namespace reel::model

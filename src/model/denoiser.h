@@ -44,6 +44,9 @@ class Denoiser {
   tape::Parameters parameters_;
 };
 
+// An Error where models of the family cannot be cut like this: which plans would work.
+void check_plan(const std::string& family, const parallel::Plan& plan);
+
 // A model of the family, with memory for its weights (zeros) and, if wanted, gradients.
 std::unique_ptr<Denoiser> make_denoiser(const ModelConfig& config, tape::Parameters::With with);
 

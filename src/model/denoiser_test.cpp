@@ -144,11 +144,11 @@ TEST(Denoiser, EverySelfAttentionGoesThroughTheContextInOrder) {
   class Door : public Context {
    public:
     using Context::Context;
-    Tensor attend(int layer, const Tensor& q, const Tensor& k, const Tensor& v,
-                  const sparsity::Origin& origin) override {
+    Tensor attend(int layer, const Tensor& q, const Tensor& k, const Tensor& v, const sparsity::Origin& origin,
+                  const Here& here) override {
       layers.push_back(layer);
       shapes.push_back(q.shape());
-      return Context::attend(layer, q, k, v, origin);
+      return Context::attend(layer, q, k, v, origin, here);
     }
     std::vector<int> layers;
     std::vector<tape::Shape> shapes;

@@ -48,16 +48,18 @@ Latte::Latte(const ModelConfig& config) : Denoiser(config) {
   out_ = add_linear(parameters_, "proj_out", {c.patch_volume() * c.out_channels(), d});
 }
 
-Tensor Latte::block(Context& context, const Block& b, int layer, Axis axis, const Tensor& x, const Tensor& modulation,
-                    const Tensor& text) const {
+Tensor Latte::block(Context& context, const SpaceTime& tokens, const Block& b, int layer, Axis axis, const Tensor& x,
+                    const Tensor& modulation, const Tensor& text) const {
   Tape& tape = context.tape;
   const float eps = static_cast<float>(config_.eps);
   const auto heads = [&](const Tensor& t) { return t.reshaped({t.dim(0), t.dim(1), config_.heads, config_.head_dim}); };
   const Tensor m = tape::add_table(tape, modulation, *b.table);
-  const Tensor in = to_sequences(tape, tape::norm_modulate(tape, x, m, 0, 1, eps), axis);
-  const Tensor seen =
-      context.attend(layer, heads(b.self.q(tape, in)), heads(b.self.k(tape, in)), heads(b.self.v(tape, in)));
-  const Tensor attended = from_sequences(tape, b.self.out(tape, seen.reshaped(in.shape())), x.shape(), axis);
+  const auto attend = [&](const Tensor& in, const Here& here) {
+    const Tensor seen = context.attend(layer, heads(b.self.q(tape, in)), heads(b.self.k(tape, in)),
+                                       heads(b.self.v(tape, in)), {}, here);
+    return b.self.out(tape, seen.reshaped(in.shape()));
+  };
+  const Tensor attended = tokens.along(axis, tape::norm_modulate(tape, x, m, 0, 1, eps), attend);
   Tensor y = tape::gated_residual(tape, x, attended, m, 2);
   if (b.has_cross) {
     const Tensor flat = y.reshaped({y.dim(0), y.dim(1) * y.dim(2), y.dim(3)});
@@ -96,13 +98,14 @@ Tensor Latte::forward(Context& context, const Input& in) {
       return static_cast<float>(i) / ratio / zoom;
     };
   };
-  Tensor x = patches_(tape, tape::patchify(tape, in.latents, c.patch_size()));
-  x = tape::add_constant(tape, x, place_table(grid[1], grid[2], d, place(grid[1]), place(grid[2])))
-          .reshaped({batch, frames, grid[1] * grid[2], d});
+  const SpaceTime tokens(context, frames, grid[1] * grid[2]);
+  Tensor x = tape::patchify(tape, in.latents, c.patch_size());
+  x = patches_(tape, tokens.split(x.reshaped({batch, frames, grid[1] * grid[2], x.dim(2)})));
+  x = tape::add_constant(tape, x, tokens.own_places(place_table(grid[1], grid[2], d, place(grid[1]), place(grid[2]))));
   for (std::size_t i = 0; i < spatial_.size(); ++i) {
     const int layer = 2 * static_cast<int>(i);
-    x = run_block(context, layer, [this, &context, i, layer, x, modulation, text] {
-      return block(context, spatial_[i], layer, Axis::kSpace, x, modulation, text);
+    x = run_block(context, layer, [this, &context, tokens, i, layer, x, modulation, text] {
+      return block(context, tokens, spatial_[i], layer, Axis::kSpace, x, modulation, text);
     });
     if (i == 0 && frames > 1) {
       auto table = std::make_shared<Buffer<float>>(static_cast<std::size_t>(frames * x.dim(2) * d));
@@ -112,13 +115,14 @@ Tensor Latte::forward(Context& context, const Input& in) {
       }
       x = tape::add_constant(tape, x, std::move(table));
     }
-    x = run_block(context, layer + 1, [this, &context, i, layer, x, modulation] {
-      return block(context, temporal_[i], layer + 1, Axis::kTime, x, modulation, Tensor());
+    x = run_block(context, layer + 1, [this, &context, tokens, i, layer, x, modulation] {
+      return block(context, tokens, temporal_[i], layer + 1, Axis::kTime, x, modulation, Tensor());
     });
   }
   const Tensor twice = tape::repeat_rows(tape, time, 2).reshaped({batch, 2, d});
   const Tensor m = tape::add_table(tape, twice, *table_);
-  return tape::unpatchify(tape, out_(tape, tape::norm_modulate(tape, x, m, 0, 1, 1e-6f)), grid, c.patch_size());
+  x = tokens.gather(out_(tape, tape::norm_modulate(tape, x, m, 0, 1, 1e-6f)));
+  return tape::unpatchify(tape, x, grid, c.patch_size());
 }
 
 }  // namespace reel::model

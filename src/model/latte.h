@@ -27,8 +27,8 @@ class Latte : public Denoiser {
   };
   Attention add_attention(const std::string& name);
   Block add_block(const std::string& name, bool cross);
-  Tensor block(Context& context, const Block& b, int layer, Axis axis, const Tensor& x, const Tensor& modulation,
-               const Tensor& text) const;
+  Tensor block(Context& context, const SpaceTime& tokens, const Block& b, int layer, Axis axis, const Tensor& x,
+               const Tensor& modulation, const Tensor& text) const;
 
   Linear patches_, time_projection_, out_;
   Mlp time_, text_;

@@ -28,7 +28,7 @@ Linear add_linear(tape::Parameters& parameters, const std::string& name, Shape w
 struct Mlp {
   Linear first, second;
   Tensor operator()(Tape& tape, const Tensor& x, Activation activation) const {
-    return second(tape, first(tape, x, activation));
+    return tape::mlp(tape, x, *first.weight, first.bias, activation, *second.weight, second.bias);
   }
 };
 

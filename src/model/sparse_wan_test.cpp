@@ -89,7 +89,8 @@ Pass run_plain(Denoiser& model, const Values& values) {
 class Replay : public Context {
  public:
   Replay(Tape& on, const std::vector<KeyLists>& by_layer) : Context(on), by_layer_(by_layer) {}
-  Tensor attend(int layer, const Tensor& q, const Tensor& k, const Tensor& v, const sparsity::Origin&) override {
+  Tensor attend(int layer, const Tensor& q, const Tensor& k, const Tensor& v, const sparsity::Origin&,
+                const Here&) override {
     return tape::attention(tape, q, k, v, std::make_shared<KeyLists>(by_layer_.at(static_cast<std::size_t>(layer))));
   }
 

@@ -73,7 +73,7 @@ std::shared_ptr<const tape::RopeAngles> Stdit3::rope(std::int64_t frames) const 
   return angles;
 }
 
-Tensor Stdit3::positions(Tape& tape, const Tensor& x, const Input& in, std::int64_t rows, std::int64_t columns) const {
+std::shared_ptr<const Buffer<float>> Stdit3::positions(const Input& in, std::int64_t rows, std::int64_t columns) const {
   const float pixels = std::sqrt(in.height[0] * in.width[0]);  // the first of the batch counts, as in the original
   const float scale = pixels / static_cast<float>(config_.base_pixels);
   const float base = static_cast<float>(std::nearbyint(std::sqrt(static_cast<double>(rows * columns))));
@@ -82,7 +82,7 @@ Tensor Stdit3::positions(Tape& tape, const Tensor& x, const Input& in, std::int6
       return static_cast<float>(i) / scale * ratio;
     };
   };
-  return tape::add_constant(tape, x, place_table(rows, columns, config_.width(), place(rows), place(columns)));
+  return place_table(rows, columns, config_.width(), place(rows), place(columns));
 }
 
 Stdit3::Text Stdit3::embed_text(Tape& tape, const Input& in) const {
@@ -109,7 +109,7 @@ Stdit3::Text Stdit3::embed_text(Tape& tape, const Input& in) const {
   return text;
 }
 
-Tensor Stdit3::attention(Context& context, const Block& b, int layer, const Tensor& x,
+Tensor Stdit3::attention(Context& context, const Block& b, int layer, const Tensor& x, const Here& here,
                          const std::shared_ptr<const tape::RopeAngles>& rope) const {
   Tape& tape = context.tape;
   const Tensor qkv = b.qkv(tape, x).reshaped({x.dim(0), x.dim(1), 3, config_.width()});
@@ -125,7 +125,7 @@ Tensor Stdit3::attention(Context& context, const Block& b, int layer, const Tens
     q = tape::rope(tape, q, rope);
     k = tape::rope(tape, k, rope);
   }
-  return b.proj(tape, context.attend(layer, q, k, v).reshaped(x.shape()));
+  return b.proj(tape, context.attend(layer, q, k, v, {}, here).reshaped(x.shape()));
 }
 
 Tensor Stdit3::cross_attention(Tape& tape, const Block& b, const Tensor& x, const Text& text) const {
@@ -137,12 +137,14 @@ Tensor Stdit3::cross_attention(Tape& tape, const Block& b, const Tensor& x, cons
   return b.cross_proj(tape, tape::attention_packed(tape, q, k, v, text.starts).reshaped(x.shape()));
 }
 
-Tensor Stdit3::block(Context& context, const Block& b, int layer, Axis axis, const Tensor& x, const Tensor& modulation,
-                     const Text& text, const std::shared_ptr<const tape::RopeAngles>& rope) const {
+Tensor Stdit3::block(Context& context, const SpaceTime& tokens, const Block& b, int layer, Axis axis, const Tensor& x,
+                     const Tensor& modulation, const Text& text,
+                     const std::shared_ptr<const tape::RopeAngles>& rope) const {
   Tape& tape = context.tape;
   const Tensor m = tape::add_table(tape, modulation, *b.table);
-  const Tensor sequences = to_sequences(tape, tape::norm_modulate(tape, x, m, 0, 1, kEps), axis);
-  const Tensor attended = from_sequences(tape, attention(context, b, layer, sequences, rope), x.shape(), axis);
+  const Tensor attended =
+      tokens.along(axis, tape::norm_modulate(tape, x, m, 0, 1, kEps),
+                   [&](const Tensor& in, const Here& here) { return attention(context, b, layer, in, here, rope); });
   Tensor y = tape::gated_residual(tape, x, attended, m, 2);
   y = tape::add(tape, y, cross_attention(tape, b, y, text));
   const Tensor fed = b.mlp(tape, tape::norm_modulate(tape, y, m, 3, 4, kEps), Activation::kGeluTanh);
@@ -202,19 +204,21 @@ Tensor Stdit3::forward(Context& context, const Input& in) {
   modulation = modulation.reshaped({modulation.dim(0), 6, d});
   const Text text = embed_text(tape, in);
 
-  Tensor x = patches_(tape, tape::patchify(tape, latents, c.patch_size()));
-  x = positions(tape, x, in, grid[1], grid[2]).reshaped({batch, grid[0], grid[1] * grid[2], d});
+  const SpaceTime tokens(context, grid[0], grid[1] * grid[2]);
+  Tensor x = tape::patchify(tape, latents, c.patch_size());
+  x = patches_(tape, tokens.split(x.reshaped({batch, grid[0], grid[1] * grid[2], x.dim(2)})));
+  x = tape::add_constant(tape, x, tokens.own_places(positions(in, grid[1], grid[2])));
   const auto angles = rope(grid[0]);
   for (std::size_t i = 0; i < spatial_.size(); ++i) {
     const int layer = 2 * static_cast<int>(i);
-    x = run_block(context, layer, [this, &context, i, layer, x, modulation, text] {
-      return block(context, spatial_[i], layer, Axis::kSpace, x, modulation, text, nullptr);
+    x = run_block(context, layer, [this, &context, tokens, i, layer, x, modulation, text] {
+      return block(context, tokens, spatial_[i], layer, Axis::kSpace, x, modulation, text, nullptr);
     });
-    x = run_block(context, layer + 1, [this, &context, i, layer, x, modulation, text, angles] {
-      return block(context, temporal_[i], layer + 1, Axis::kTime, x, modulation, text, angles);
+    x = run_block(context, layer + 1, [this, &context, tokens, i, layer, x, modulation, text, angles] {
+      return block(context, tokens, temporal_[i], layer + 1, Axis::kTime, x, modulation, text, angles);
     });
   }
-  x = final_layer(tape, x, time, in);
+  x = tokens.gather(final_layer(tape, x, time, in));
   Tensor out = tape::unpatchify(tape, x, grid, c.patch_size());
   for (int axis = 0; axis < 3; ++axis) {
     if (out.dim(2 + axis) != in.latents.dim(2 + axis))

@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
+#include <span>
+
+#include "parallel/shard.h"
 
 namespace reel::model {
 
@@ -29,19 +33,33 @@ Tensor reorder(Tape& tape, const Tensor& x, const std::vector<std::int32_t>& row
   return tape::gather_rows(tape, x.reshaped({x.dim(0) * x.dim(1), x.dim(2)}), std::move(index)).reshaped(x.shape());
 }
 
-// The positions travel with the tokens.
-std::shared_ptr<tape::RopeAngles> reorder(const tape::RopeAngles& angles, const std::vector<std::int32_t>& rows) {
+// The positions travel with the tokens: those of `rows`.
+std::shared_ptr<tape::RopeAngles> reorder(const tape::RopeAngles& angles, std::span<const std::int32_t> rows) {
   auto result = std::make_shared<tape::RopeAngles>();
-  const std::size_t pairs = angles.cos.size() / rows.size();
-  result->cos = Buffer<float>(angles.cos.size());
-  result->sin = Buffer<float>(angles.sin.size());
+  const std::size_t pairs = angles.cos.size() / static_cast<std::size_t>(angles.period);
+  result->cos = Buffer<float>(rows.size() * pairs);
+  result->sin = Buffer<float>(rows.size() * pairs);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     std::copy_n(angles.cos.data() + static_cast<std::size_t>(rows[i]) * pairs, pairs, result->cos.data() + i * pairs);
     std::copy_n(angles.sin.data() + static_cast<std::size_t>(rows[i]) * pairs, pairs, result->sin.data() + i * pairs);
   }
-  result->period = angles.period;
+  result->period = static_cast<std::int64_t>(rows.size());
   result->pairing = angles.pairing;
   return result;
+}
+
+// Rows of [batch * frames, ...] that modulate the tokens [first, last) of every item, one for each run of `run` tokens.
+// Given and other frames meet at the frames `cuts`; a run does not reach over them, and is as long as can be.
+std::vector<std::int32_t> modulating_rows(std::int64_t batch, std::int64_t frames, std::int64_t places,
+                                          const std::vector<std::int64_t>& cuts, std::int64_t first,
+                                          std::int64_t last) {
+  std::int64_t run = last - first;
+  for (const std::int64_t cut : cuts) run = std::gcd(run, std::clamp(cut * places, first, last) - first);
+  std::vector<std::int32_t> rows;
+  for (std::int64_t b = 0; b < batch; ++b) {
+    for (std::int64_t t = first; t < last; t += run) rows.push_back(static_cast<std::int32_t>(b * frames + t / places));
+  }
+  return rows;
 }
 
 }  // namespace
@@ -86,15 +104,15 @@ Wan::Wan(const ModelConfig& config) : Denoiser(config) {
 }
 
 Tensor Wan::self_attention(Context& context, int layer, const Attention& a, const Tensor& x,
-                           const std::shared_ptr<const tape::RopeAngles>& rope) const {
+                           const Positions& at) const {
   Tape& tape = context.tape;
   const float eps = static_cast<float>(config_.eps);
   const Shape heads = {x.dim(0), x.dim(1), config_.heads, config_.head_dim};
-  const Tensor q = tape::rope(tape, tape::rms_norm(tape, a.q(tape, x), a.norm_q, eps).reshaped(heads), rope);
-  const Tensor k = tape::rope(tape, tape::rms_norm(tape, a.k(tape, x), a.norm_k, eps).reshaped(heads), rope);
+  const Tensor q = tape::rope(tape, tape::rms_norm(tape, a.q(tape, x), a.norm_q, eps).reshaped(heads), at.own);
+  const Tensor k = tape::rope(tape, tape::rms_norm(tape, a.k(tape, x), a.norm_k, eps).reshaped(heads), at.own);
   const Tensor v = a.v(tape, x).reshaped(heads);
-  const sparsity::Origin origin{x, a.q.weight, a.q.bias, a.norm_q, a.k.weight, a.k.bias, a.norm_k, rope.get()};
-  return a.out(tape, context.attend(layer, q, k, v, origin).reshaped(x.shape()));
+  const sparsity::Origin origin{x, a.q.weight, a.q.bias, a.norm_q, a.k.weight, a.k.bias, a.norm_k, at.all.get()};
+  return a.out(tape, context.attend(layer, q, k, v, origin, at.here).reshaped(x.shape()));
 }
 
 Tensor Wan::cross_attention(Tape& tape, const Attention& a, const Tensor& x, const Tensor& text) const {
@@ -115,12 +133,24 @@ Tensor Wan::forward(Context& context, const Input& in) {
   const std::array<std::int64_t, 3> grid = {in.latents.dim(2) / c.patch[0], in.latents.dim(3) / c.patch[1],
                                             in.latents.dim(4) / c.patch[2]};
 
-  const auto order =
-      context.sparsity != nullptr ? context.sparsity->order(grid, cuts_between(in.given_frames, grid[0])) : nullptr;
+  const std::int64_t batch = in.latents.dim(0), places = grid[1] * grid[2];
+  const std::vector<std::int64_t> cuts = cuts_between(in.given_frames, grid[0]);
+  const auto order = context.sparsity != nullptr ? context.sparsity->order(grid, cuts) : nullptr;
   auto angles = tape::rope_3d(grid[0], grid[1], grid[2], c.head_dim, c.rope_theta);
   if (order != nullptr) angles = reorder(*angles, order->raster);
   angles->heads = c.heads - c.heads_without_rope;
-  const std::shared_ptr<const tape::RopeAngles> rope = angles;
+  Positions at{angles, angles, {}};
+  comm::Comm* const sequence =
+      context.team != nullptr && context.team->sequence().size() > 1 ? &context.team->sequence() : nullptr;
+  const parallel::Cut cut = parallel::even_cut(grid[0] * places, sequence != nullptr ? sequence->size() : 1);
+  if (sequence != nullptr) {
+    std::vector<std::int32_t> own(static_cast<std::size_t>(cut.size(sequence->rank())));
+    std::iota(own.begin(), own.end(), static_cast<std::int32_t>(cut.begin(sequence->rank())));
+    auto own_angles = reorder(*angles, own);
+    own_angles->heads = angles->heads;
+    at.own = own_angles;
+    at.here.tokens = cut;
+  }
 
   // One modulation an item, or one a frame where some frames are given.
   std::vector<float> times = in.times;
@@ -132,8 +162,18 @@ Tensor Wan::forward(Context& context, const Input& in) {
   }
   const std::int64_t items = static_cast<std::int64_t>(times.size());
   const Tensor time = time_(tape, time_embedding(tape, times, c.time_width), Activation::kSilu);
-  const Tensor modulation =
-      time_projection_(tape, tape::activation(tape, Activation::kSilu, time)).reshaped({items, 6, d});
+  Tensor modulation = time_projection_(tape, tape::activation(tape, Activation::kSilu, time)).reshaped({items, 6, d});
+  // One a frame is too coarse where a rank's tokens begin or end within a frame.
+  std::vector<std::int32_t> rows;
+  if (sequence != nullptr && !in.given_frames.empty()) {
+    rows = modulating_rows(batch, grid[0], places, cuts, cut.begin(sequence->rank()), cut.end(sequence->rank()));
+  }
+  const auto modulate_runs = [&](const Tensor& m) {
+    if (rows.empty()) return m;
+    const auto runs = static_cast<std::int64_t>(rows.size());
+    return tape::gather_rows(tape, m.reshaped({items, m.dim(1) * d}), rows).reshaped({runs, m.dim(1), d});
+  };
+  modulation = modulate_runs(modulation);
 
   Tensor text_in = in.text;
   if (c.official_names && c.text_tokens > text_in.dim(1)) {  // as the official model does; the zeros are attended to
@@ -143,14 +183,15 @@ Tensor Wan::forward(Context& context, const Input& in) {
 
   Tensor patches = tape::patchify(tape, in.latents, c.patch_size());
   if (order != nullptr) patches = reorder(tape, patches, order->raster);
+  if (sequence != nullptr) patches = parallel::split(tape, *sequence, patches, 1, cut);
   Tensor x = patch_embedding_(tape, patches);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const int layer = static_cast<int>(i);
-    x = run_block(context, layer, [this, &context, layer, x, modulation, text, rope, eps] {
+    x = run_block(context, layer, [this, &context, layer, x, modulation, text, at, eps] {
       Tape& t = context.tape;
       const Block& block = blocks_[static_cast<std::size_t>(layer)];
       const Tensor m = tape::add_table(t, modulation, *block.table);
-      Tensor y = self_attention(context, layer, block.self, tape::norm_modulate(t, x, m, 0, 1, eps), rope);
+      Tensor y = self_attention(context, layer, block.self, tape::norm_modulate(t, x, m, 0, 1, eps), at);
       y = tape::gated_residual(t, x, y, m, 2);
       const Tensor normed = config_.cross_norm ? tape::layer_norm(t, y, block.norm, eps) : y;
       y = tape::add(t, y, cross_attention(t, block.cross, normed, text));
@@ -160,9 +201,10 @@ Tensor Wan::forward(Context& context, const Input& in) {
   }
 
   // [shift, scale] = table + time: the time embedding itself, not its projection.
-  const Tensor twice = tape::repeat_rows(tape, time, 2).reshaped({items, 2, d});
+  const Tensor twice = modulate_runs(tape::repeat_rows(tape, time, 2).reshaped({items, 2, d}));
   const Tensor m = tape::add_table(tape, twice, *table_);
   x = out_(tape, tape::norm_modulate(tape, x, m, 0, 1, eps));
+  if (sequence != nullptr) x = parallel::gather(tape, *sequence, x, 1, cut);
   if (order != nullptr) x = reorder(tape, x, order->place);
   return tape::unpatchify(tape, x, grid, c.patch_size());
 }

@@ -22,6 +22,10 @@ class Wan : public Denoiser {
   Tensor forward(Context& context, const Input& input) override;
 
  private:
+  struct Positions {                                   // of the tokens
+    std::shared_ptr<const tape::RopeAngles> own, all;  // of this rank, of all ranks
+    Here here;
+  };
   struct Attention {
     Linear q, k, v, out;
     Parameter *norm_q, *norm_k;
@@ -33,8 +37,7 @@ class Wan : public Denoiser {
     Mlp ffn;
   };
   Attention add_attention(const std::string& name);
-  Tensor self_attention(Context& context, int layer, const Attention& a, const Tensor& x,
-                        const std::shared_ptr<const tape::RopeAngles>& rope) const;
+  Tensor self_attention(Context& context, int layer, const Attention& a, const Tensor& x, const Positions& at) const;
   Tensor cross_attention(Tape& tape, const Attention& a, const Tensor& x, const Tensor& text) const;
 
   Linear patch_embedding_, time_projection_, out_;

@@ -36,24 +36,34 @@ double learning_rate(const OptimConfig& c, std::int64_t step, std::int64_t steps
 }
 
 Optimizer::Optimizer(const OptimConfig& config, tape::Parameters& parameters)
-    : config_(config),
-      parameters_(parameters),
-      first_(Buffer<float>::zeros(parameters.trained_floats())),
-      second_(Buffer<float>::zeros(parameters.trained_floats())) {
+    : Optimizer(config, parameters, std::vector<Range>{{0, parameters.trained_floats()}}) {}
+
+Optimizer::Optimizer(const OptimConfig& config, tape::Parameters& parameters, std::vector<Range> owned)
+    : config_(config), parameters_(parameters), owned_(std::move(owned)) {
+  for (const Range& range : owned_) floats_ += range.size();
+  first_ = Buffer<float>::zeros(floats_);
+  second_ = Buffer<float>::zeros(floats_);
   if (has_average()) {
-    average_ = Buffer<float>(parameters.trained_floats());
+    average_ = Buffer<float>(floats_);
     start_average();
   }
 }
 
 void Optimizer::start_average() {
   const std::span<const float> values = parameters_.trained_values();
-  std::copy(values.begin(), values.end(), average_.begin());
+  float* at = average_.data();
+  for (const Range& range : owned_) at = std::copy_n(values.data() + range.begin, range.size(), at);
 }
 
-double Optimizer::gradient_norm(Threads& threads) {
-  return std::sqrt(kernels::sum_squares(parameters_.gradients(), threads));
+double Optimizer::gradient_squares(Threads& threads) {
+  double sum = 0;
+  for (const Range& range : owned_) {
+    sum += kernels::sum_squares(parameters_.gradients().subspan(range.begin, range.size()), threads);
+  }
+  return sum;
 }
+
+double Optimizer::gradient_norm(Threads& threads) { return std::sqrt(gradient_squares(threads)); }
 
 void Optimizer::step(double lr, double norm, Threads& threads) {
   kernels::AdamW adamw{.lr = lr,
@@ -63,11 +73,17 @@ void Optimizer::step(double lr, double norm, Threads& threads) {
                        .weight_decay = config_.weight_decay,
                        .step = ++steps_done_};
   if (config_.clip > 0 && norm > config_.clip) adamw.grad_scale = config_.clip / norm;
-  kernels::adamw_step(adamw, parameters_.trained_values(), parameters_.gradients(), first_, second_, threads);
-  if (!has_average()) return;
   // Early on the average would be mostly the random start: let it catch up (decay grows with the steps).
-  const double n = static_cast<double>(steps_done_);
-  kernels::ema_step(std::min(config_.ema, (1 + n) / (10 + n)), parameters_.trained_values(), average_, threads);
+  const double n = static_cast<double>(steps_done_), decay = std::min(config_.ema, (1 + n) / (10 + n));
+  std::size_t at = 0;
+  for (const Range& range : owned_) {
+    const std::span<float> values = parameters_.trained_values().subspan(range.begin, range.size());
+    const auto state = [&](Buffer<float>& all) { return std::span<float>(all).subspan(at, range.size()); };
+    kernels::adamw_step(adamw, values, parameters_.gradients().subspan(range.begin, range.size()), state(first_),
+                        state(second_), threads);
+    if (has_average()) kernels::ema_step(decay, values, state(average_), threads);
+    at += range.size();
+  }
 }
 
 std::size_t Optimizer::state_bytes(const OptimConfig& config, std::size_t trained_floats) {

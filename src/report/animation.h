@@ -25,6 +25,10 @@ struct ClipRow {
   std::vector<Clip> clips;
 };
 
+// Rows below each other, each under its label; clips as large as five in a row can be. They show the same frame at the
+// same time, to be compared, and stop together: all have the same number of frames and the same speed, or one frame.
+Html clip_rows(const std::vector<ClipRow>& rows);
+
 // Sampled clips in labelled rows, real ones beside them (below on a phone). Either may be empty.
 Html clip_grid(const std::vector<ClipRow>& sampled, const std::vector<Clip>& real);
 

@@ -46,6 +46,28 @@ TEST(ClipGrid, RealClipsStandBesideSampledOnes) {
   EXPECT_EQ(clip_grid({{"", {clip}}}, {}).markup.find("Real"), std::string::npos);
 }
 
+TEST(ClipRows, FiveClipsFillAPageOneBelowTheOtherTheRest) {
+  const Clip clip{.png = "x", .frames = 4, .width = 64, .height = 32, .caption = "dense, 20.1 dB"};
+  const std::string markup = clip_rows({{"clip <1>", {clip, clip}}, {"", {clip}}}).markup;
+  EXPECT_EQ(markup_fault(markup), "");
+  EXPECT_EQ(count_of(markup, "<img"), 3u);
+  EXPECT_EQ(count_of(markup, "--wide:192px;--small:84px;--frames:4"), 3u) << markup;
+  EXPECT_EQ(count_of(markup, "<span>"), 1u);
+  EXPECT_NE(markup.find("<span>clip &lt;1&gt;</span>"), std::string::npos);
+}
+
+// Browsers begin the animations of elements as these arrive: each with its own would show different frames.
+TEST(ClipRows, OneAnimationMovesAllClips) {
+  const Clip still{.png = "x", .frames = 1, .width = 8, .height = 8}, moving{.frames = 4, .width = 8, .height = 8};
+  const std::string markup = clip_rows({{"", {still, moving}}, {"", {moving}}}).markup;
+  EXPECT_EQ(count_of(markup, "animation-duration:0.500s;animation-timing-function:steps(4)"), 1u) << markup;
+  EXPECT_EQ(count_of(markup, "transform:none"), 1u) << "what does not move stays";
+  EXPECT_NE(clip_rows({{"", {still}}}).markup.find("animation:none"), std::string::npos);
+  Clip other = moving;
+  other.frames = 3;
+  EXPECT_DEATH(clip_rows({{"", {moving, other}}}), "frames");
+}
+
 TEST(ClipGrid, AClipWithoutFramesIsABug) {
   EXPECT_DEATH(show({.png = "x", .frames = 0, .width = 8, .height = 8}), "frames > 0");
   EXPECT_DEATH(show({.png = "x", .frames = 2, .width = 8, .height = 8, .fps = NAN}), "fps");

@@ -16,7 +16,7 @@ namespace reel::report {
 
 namespace {
 
-constexpr double kLargest = 1e300;             // differences and products of two values stay finite
+constexpr double kLargestValue = 1e300;        // differences and products of two values stay finite
 constexpr double kSmallest = 1e-280;           // and their quotients, too
 constexpr std::string_view kSpace = "\u00a0";  // keeps number and unit on one line
 
@@ -80,7 +80,8 @@ struct Mark {
 std::vector<Mark> linear_marks(double& low, double& high, const Axis::Options& options) {
   const double size = std::max(std::fabs(low), std::fabs(high));
   if (high - low <= 1e-6 * size || size < kSmallest) {  // a constant: in the middle
-    const double margin = size < kSmallest || options.whole ? 1 : 0.1 * size;
+    // Of whole numbers one or, beyond 2^53, where that is no step any more, as much as still is one.
+    const double margin = size < kSmallest ? 1 : options.whole ? std::max(1.0, 1e-6 * size) : 0.1 * size;
     low -= margin;
     high += margin;
   }
@@ -149,7 +150,7 @@ std::vector<Mark> log_marks(double& low, double& high, const Axis::Options& opti
 
 }  // namespace
 
-bool is_missing(double value) { return !(std::fabs(value) <= kLargest); }
+bool is_missing(double value) { return !(std::fabs(value) <= kLargestValue); }
 
 bool is_missing_on_log_axis(double value) { return is_missing(value) || value < kSmallest; }
 

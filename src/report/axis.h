@@ -18,6 +18,7 @@ enum class Unit {
 
 // Three or four significant digits; a dash for what is missing.
 std::string format_value(double value, Unit unit = Unit::kNumber);
+inline std::string share_text(double share) { return format_value(share, Unit::kShare); }
 std::string format_count(std::int64_t count);  // 1,234,567
 
 bool is_missing(double value);

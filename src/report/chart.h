@@ -89,9 +89,10 @@ Html histogram(const Histogram& chart);
 struct HeatMap {
   std::string title;
   std::string note;
-  std::string row_name, column_name;  // "layer", "head"
-  int rows = 0, columns = 0;          // more than 96 are drawn as means of neighbours
-  std::vector<double> values;         // [rows][columns]
+  std::string row_name, column_name;         // "layer", "head"
+  std::vector<std::string> column_labels{};  // of up to 16 columns; empty: their numbers
+  int rows = 0, columns = 0;                 // more than 96 are drawn as means of neighbours
+  std::vector<double> values;                // [rows][columns]
   Unit unit = Unit::kNumber;
   double low = std::numeric_limits<double>::quiet_NaN();  // ends of the colour scale; NaN: of the values
   double high = std::numeric_limits<double>::quiet_NaN();

@@ -94,6 +94,11 @@ std::string draw_cells(const Cells& cells, double low, double high) {
   return out + "</svg>\n";
 }
 
+std::string column_label(const HeatMap& chart, int column) {
+  return chart.column_labels.empty() ? std::to_string(column)
+                                     : escape(chart.column_labels[static_cast<std::size_t>(column)]);
+}
+
 std::string draw_titles(const HeatMap& chart, const Cells& cells) {
   std::string out = "<g class=\"cells\">\n";
   const std::string width = percent(1.0 / cells.columns), height = percent(1.0 / cells.rows);
@@ -102,7 +107,8 @@ std::string draw_titles(const HeatMap& chart, const Cells& cells) {
       out += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"><title>{} {}, {} {}: {}</title></rect>\n",
                          percent(static_cast<double>(column) / cells.columns),
                          percent(static_cast<double>(row) / cells.rows), width, height, escape(chart.row_name), row,
-                         escape(chart.column_name), column, escape(format_value(cells.at(row, column), chart.unit)));
+                         escape(chart.column_name), column_label(chart, column),
+                         escape(format_value(cells.at(row, column), chart.unit)));
     }
   }
   return out + "</g>\n";
@@ -112,6 +118,8 @@ std::string draw_titles(const HeatMap& chart, const Cells& cells) {
 
 Html heat_map(const HeatMap& chart) {
   REEL_CHECK(chart.rows >= 0 && chart.columns >= 0);
+  REEL_CHECK(chart.column_labels.empty() ||
+             (chart.columns <= 16 && chart.column_labels.size() == static_cast<std::size_t>(chart.columns)));
   REEL_CHECK(chart.values.size() == static_cast<std::size_t>(chart.rows) * static_cast<std::size_t>(chart.columns));
   Figure figure;
   figure.title = chart.title;
@@ -143,9 +151,10 @@ Html heat_map(const HeatMap& chart) {
     figure.plot += fmt::format("<text class=\"tick end\" x=\"0\" y=\"{}\" dx=\"-8\" dy=\"4\">{}</text>\n",
                                percent((row + 0.5) / chart.rows), row);
   }
-  for (int column = 0; column < chart.columns; column += label_step(chart.columns, 12)) {
+  const int step = chart.column_labels.empty() ? label_step(chart.columns, 12) : 1;
+  for (int column = 0; column < chart.columns; column += step) {
     figure.plot += fmt::format("<text class=\"tick mid\" x=\"{}\" y=\"100%\" dy=\"17\">{}</text>\n",
-                               percent((column + 0.5) / chart.columns), column);
+                               percent((column + 0.5) / chart.columns), column_label(chart, column));
   }
   return render(figure);
 }

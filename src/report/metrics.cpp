@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/utf8.h"
+#include "report/write_error.h"
 
 namespace reel::report {
 
@@ -106,11 +107,6 @@ void for_each_line(std::string_view text, const auto& visit) {
   }
 }
 
-[[noreturn]] void fail(const std::string& path, int reason) {
-  throw Error(fmt::format("cannot write {}: {}", path, std::generic_category().message(reason)),
-              "check that the folder exists, that it may be written to and that the disk has room");
-}
-
 }  // namespace
 
 MetricsFile MetricsFile::open(const std::string& path, std::int64_t resume_after_step) {
@@ -129,7 +125,7 @@ MetricsFile MetricsFile::open(const std::string& path, std::int64_t resume_after
     if (kept != before) write_file_atomically(path, kept);
   }
   file.stream_.reset(std::fopen(path.c_str(), "ae"));
-  if (file.stream_ == nullptr) fail(path, errno);
+  if (file.stream_ == nullptr) fail_to_write(path, errno);
   return file;
 }
 
@@ -148,7 +144,7 @@ void MetricsFile::write(std::int64_t step, std::span<const Metric> metrics) {
   }
   line += "}\n";
   if (std::fwrite(line.data(), 1, line.size(), stream_.get()) != line.size() || std::fflush(stream_.get()) != 0) {
-    fail(path_, errno);
+    fail_to_write(path_, errno);
   }
 }
 

@@ -17,14 +17,12 @@ namespace {
 constexpr int kMostRows = 128;  // of a map, a row a head; beyond it a row is a layer
 constexpr int kMostInTable = 64;
 
-std::string share_text(double share) { return format_value(share, Unit::kShare); }
-
-struct Size {
+struct MapSize {
   int layers = 0, heads = 0;
 };
 
-Size size_of(const std::vector<MetricRow>& rows) {
-  Size size;
+MapSize size_of(const std::vector<MetricRow>& rows) {
+  MapSize size;
   for (const MetricRow& row : rows) {
     for (auto at = row.values.lower_bound("needed."); at != row.values.end(); ++at) {
       int layer = 0, head = 0;
@@ -54,7 +52,7 @@ double mean_over_heads(const MetricRow& row, const char* name, int layer, int he
   return count > 0 ? sum / count : NAN;
 }
 
-Html map_of(const std::vector<MetricRow>& rows, const Size& size, const char* name, bool by_layer, std::string title,
+Html map_of(const std::vector<MetricRow>& rows, const MapSize& size, const char* name, bool by_layer, std::string title,
             std::string note) {
   HeadMap map{std::move(title), std::move(note), {}, size.layers, by_layer ? 1 : size.heads, {}};
   for (const MetricRow& row : rows) map.steps.push_back(row.step);
@@ -66,10 +64,16 @@ Html map_of(const std::vector<MetricRow>& rows, const Size& size, const char* na
       }
     }
   }
+  // A tenth more or less of what is needed is what the map is for, and most of it is small.
+  if (std::string_view(name) == "needed") {
+    double largest = 0;
+    for (const double value : map.values) largest = is_missing(value) ? largest : std::max(largest, value);
+    for (const double end : {0.5, 0.2, 0.1, 0.05}) map.most = largest <= end ? end : map.most;
+  }
   return head_map(map);
 }
 
-std::vector<Html> maps_of(const std::vector<MetricRow>& rows, const Size& size) {
+std::vector<Html> maps_of(const std::vector<MetricRow>& rows, const MapSize& size) {
   const bool by_layer = size.layers * size.heads > kMostRows;
   const std::string rows_are = by_layer ? " A row is a layer: the mean of its heads." : " A row is a head.";
   return {map_of(rows, size, "sparse", true, "Sparse heads of each layer",
@@ -82,7 +86,7 @@ std::vector<Html> maps_of(const std::vector<MetricRow>& rows, const Size& size) 
                  "That mass over the mass of the best list of the same size." + rows_are)};
 }
 
-void add_table(Page& page, const MetricRow& last, const Size& size) {
+void add_table(Page& page, const MetricRow& last, const MapSize& size) {
   const bool by_layer = size.layers * size.heads > kMostInTable;
   struct Column {
     const char *name, *shown;
@@ -205,7 +209,7 @@ void add_sparsity(Page& page, const SparsitySummary& sparsity, const std::vector
   arithmetic.height = 200;
   charts.push_back(line_chart(arithmetic));
   page.figures(charts);
-  if (const Size size = size_of(sparsity.heads); size.layers > 0) {
+  if (const MapSize size = size_of(sparsity.heads); size.layers > 0) {
     page.figures(maps_of(sparsity.heads, size));
     add_table(page, sparsity.heads.back(), size);
   }

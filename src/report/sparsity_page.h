@@ -33,26 +33,28 @@ struct GroupKeys {
   std::vector<Head> heads;
 };
 
-// What the attention of one pass over a held-out clip looks like, from sampled queries.
+// What attention looks like, from sampled queries: of the layers of one pass, or of the heads of one layer.
 struct AttentionFigures {
-  // Scores are softmax weights. Bin i of a histogram holds those from 10^((i - bins) / bins_per_decade) on; the first
-  // one those below, too.
-  static constexpr int kBins = 40, kBinsPerDecade = 5;
-  static constexpr std::array<double, 4> kKept = {0.05, 0.1, 0.2, 0.5};  // shares of keys
-  static constexpr double kMass = 0.9, kFew = 0.1;
-
   struct Layer {
     std::vector<double> histogram;  // share of the scores in each bin
-    double concentrated = 0;        // share of the queries whose heaviest kFew of the keys carry kMass
+    double concentrated = 0;        // share of the queries whose heaviest `few` of the keys carry `mass`
+    std::vector<double> carried;    // mass of the heaviest keys of a query, mean; as `curve`
+    std::vector<double> within;     // as critical_within
   };
   struct Length {
     std::int64_t frames = 0, tokens = 0;
     double attention = 0;  // share of the arithmetic of a training step that is dense attention
   };
-  std::int64_t tokens = 0, queries = 0;             // queries: of a layer, over its heads
-  double noise = 0;                                 // of the clip: 0 is clean, 1 is all noise
+  std::string part = "layer";            // what `layers` are: layers, or heads
+  std::int64_t tokens = 0, queries = 0;  // queries: of a part
+  double noise = 0;                      // of the clip: 0 is clean, 1 is all noise
+  double mass = 0.9, few = 0.1;
+  // Scores are softmax weights. Bin i of a histogram holds those from 10^((i - bins) / bins_per_decade) on; the first
+  // one those below, too.
+  int bins_per_decade = 5;
+  std::vector<double> kept, curve;                  // shares of keys
   std::vector<Layer> layers;                        // all of them
-  std::vector<double> error_critical;               // |output over some keys - output| / |output|, mean; as kKept
+  std::vector<double> error_critical;               // |output over some keys - output| / |output|, mean; as `kept`
   std::vector<double> error_random;                 // the same over as many keys that were drawn
   std::vector<double> critical_within, all_within;  // share of keys no further than 0, 1, 2, ... tokens from the query
   std::vector<Length> lengths;
@@ -73,5 +75,6 @@ void add_sparsity(Page& page, const SparsitySummary& sparsity, const std::vector
 // Its parts, one file each: sparsity_page_keys.cpp, sparsity_page_figures.cpp.
 void add_group_keys(Page& page, const SparsitySummary& sparsity);
 void add_attention_figures(Page& page, const AttentionFigures& figures);
+std::vector<Html> attention_charts(const AttentionFigures& figures);  // those of `layers` and of their sums
 
 }  // namespace reel::report

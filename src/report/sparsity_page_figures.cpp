@@ -16,8 +16,6 @@ using Figures = AttentionFigures;
 constexpr std::size_t kShownLayers = 4;  // lines of a chart
 constexpr std::size_t kMostBars = 32;
 
-std::string share_text(double share) { return format_value(share, Unit::kShare); }
-
 // First, last, and some between.
 std::vector<std::size_t> shown_layers(std::size_t layers, std::size_t most) {
   std::vector<std::size_t> shown;
@@ -40,14 +38,14 @@ Html scores_chart(const Figures& f, bool cumulative) {
   chart.from_zero = true;
   chart.height = 220;
   for (const std::size_t layer : shown_layers(f.layers.size(), kShownLayers)) {
-    Series series{fmt::format("layer {}", layer), {}, {}, false};
+    Series series{fmt::format("{} {}", f.part, layer), {}, {}, false};
     double sum = 0;
     const std::vector<double>& bins = f.layers[layer].histogram;
     for (std::size_t i = 0; i < bins.size(); ++i) {
-      const double begin = (static_cast<double>(i) - Figures::kBins) / Figures::kBinsPerDecade;
+      const double begin = (static_cast<double>(i) - static_cast<double>(bins.size())) / f.bins_per_decade;
       sum += bins[i];
       if (i == 0 && !cumulative) continue;  // all that are smaller still
-      series.x.push_back(begin + (cumulative ? 1.0 : 0.5) / Figures::kBinsPerDecade);
+      series.x.push_back(begin + (cumulative ? 1.0 : 0.5) / f.bins_per_decade);
       series.y.push_back(cumulative ? sum : bins[i]);
     }
     chart.series.push_back(std::move(series));
@@ -57,25 +55,41 @@ Html scores_chart(const Figures& f, bool cumulative) {
 
 Html concentration_chart(const Figures& f) {
   BarChart chart;
-  chart.title = fmt::format("Queries whose heaviest {} of the keys carry {}", share_text(Figures::kFew),
-                            share_text(Figures::kMass));
+  chart.title = fmt::format("Queries whose heaviest {} of the keys carry {}", share_text(f.few), share_text(f.mass));
   chart.note = fmt::format(
-      "Share of {} sampled queries of each layer. The DSV paper (arXiv 2502.07590) reports 95.2\u00a0% and 86.8\u00a0% "
+      "Share of {} sampled queries of each {}. The DSV paper (arXiv 2502.07590) reports 95.2\u00a0% and 86.8\u00a0% "
       "for two "
       "layers of a model of 2.7 billion parameters.",
-      format_count(f.queries));
+      format_count(f.queries), f.part);
   chart.unit = Unit::kShare;
   for (const std::size_t layer : shown_layers(f.layers.size(), kMostBars)) {
-    chart.bars.push_back({fmt::format("layer {}", layer), f.layers[layer].concentrated, false});
+    chart.bars.push_back({fmt::format("{} {}", f.part, layer), f.layers[layer].concentrated, false});
   }
   return bar_chart(chart);
+}
+
+Html carried_chart(const Figures& f) {
+  LineChart chart;
+  chart.title = "Mass of the heaviest keys of a query";
+  chart.note = "Share of a query's attention on the fewest keys that carry it, mean over the sampled queries.";
+  chart.x_name = "heaviest keys, in percent";
+  chart.y_unit = Unit::kShare;
+  chart.from_zero = true;
+  chart.height = 220;
+  for (const std::size_t layer : shown_layers(f.layers.size(), kShownLayers)) {
+    Series series{fmt::format("{} {}", f.part, layer), {}, f.layers[layer].carried, false};
+    for (std::size_t i = 0; i < series.y.size(); ++i) series.x.push_back(100 * f.curve[i]);
+    chart.series.push_back(std::move(series));
+  }
+  chart.references.push_back({f.mass, share_text(f.mass)});
+  return line_chart(chart);
 }
 
 Html error_chart(const Figures& f) {
   LineChart chart;
   chart.title = "Error of the output over some of the keys";
   chart.note =
-      "|output over these keys - output over all| / |output over all|, mean over the sampled queries of all layers. "
+      "|output over these keys - output over all| / |output over all|, mean over the sampled queries. "
       "Critical keys are the heaviest of each query; the others were drawn.";
   chart.x_name = "keys kept, in percent";
   chart.y_unit = Unit::kShare;
@@ -83,7 +97,7 @@ Html error_chart(const Figures& f) {
   chart.height = 220;
   const auto add = [&](const char* name, const std::vector<double>& errors) {
     Series series{name, {}, errors, false};
-    for (std::size_t i = 0; i < errors.size(); ++i) series.x.push_back(100 * Figures::kKept[i]);
+    for (std::size_t i = 0; i < errors.size(); ++i) series.x.push_back(100 * f.kept[i]);
     chart.series.push_back(std::move(series));
   };
   add("critical keys", f.error_critical);
@@ -109,7 +123,7 @@ Html distance_chart(const Figures& f) {
       "Share of a query's critical keys (the fewest that carry {}) no further away than this in frames, rows and "
       "columns "
       "together (Euclidean), beside that of all keys.",
-      share_text(Figures::kMass));
+      share_text(f.mass));
   constexpr std::size_t kRadius = 5;
   if (f.critical_within.size() > kRadius) {
     chart.note += fmt::format(" Within {} tokens: {} of the critical keys, {} of all.", kRadius,
@@ -132,10 +146,19 @@ Html lengths_chart(const Figures& f) {
 
 }  // namespace
 
+std::vector<Html> attention_charts(const AttentionFigures& f) {
+  if (f.layers.empty()) return {};
+  std::vector<Html> charts = {scores_chart(f, false), scores_chart(f, true), carried_chart(f)};
+  if (!f.error_critical.empty()) charts.push_back(error_chart(f));
+  charts.push_back(distance_chart(f));
+  charts.push_back(concentration_chart(f));
+  return charts;
+}
+
 void add_attention_figures(Page& page, const AttentionFigures& f) {
   if (f.layers.empty() && f.lengths.empty()) return;
   page.section("How sparse is this attention");
-  std::vector<Html> charts;
+  std::vector<Html> charts = attention_charts(f);
   if (!f.layers.empty()) {
     page.text(
         fmt::format("One pass over a held-out clip of {} tokens{}, its attention as in training. Scores are the "
@@ -143,7 +166,6 @@ void add_attention_figures(Page& page, const AttentionFigures& f) {
                     format_count(f.tokens),
                     is_missing(f.noise) ? "" : fmt::format(", noised to t = {:.2f} (0 is clean, 1 is noise)", f.noise),
                     format_count(f.queries)));
-    charts = {scores_chart(f, false), scores_chart(f, true), error_chart(f), distance_chart(f), concentration_chart(f)};
   }
   if (!f.lengths.empty()) charts.push_back(lengths_chart(f));
   page.figures(charts);

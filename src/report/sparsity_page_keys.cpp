@@ -44,17 +44,18 @@ std::string outline_of(const std::vector<std::int32_t>& tokens, const std::array
   return bottom == 0 ? "" : fmt::format("M{} {}H{}V{}H{}z", left, top, right, bottom, left);
 }
 
-// One frame: the picture, in grey so that marks stand out, with keys and group on it. The SVG counts in tokens and is
-// as wide as its place.
+// One frame: the picture, in pale grey so that marks stand out, with keys and group on it. The SVG counts in tokens and
+// is as wide as its place.
 std::string draw_frame(const GroupKeys& g, const GroupKeys::Head& head, const GroupKeys::Frame& frame) {
   const std::string size = fmt::format("width=\"{}\" height=\"{}\"", g.grid[2], g.grid[1]);
   std::string out = fmt::format(
       "<svg viewBox=\"0 0 {} {}\" preserveAspectRatio=\"none\" style=\"display:block;width:100%;aspect-ratio:{}/{}\">"
-      "<image {} preserveAspectRatio=\"none\" style=\"image-rendering:pixelated;filter:grayscale(0.9)\" "
+      "<image {} preserveAspectRatio=\"none\" style=\"image-rendering:pixelated;filter:grayscale(1) contrast(0.4) "
+      "brightness(1.25)\" "
       "href=\"data:image/png;base64,{}\"/>",
       g.grid[2], g.grid[1], g.width, g.height, size, base64(frame.png));
   if (const std::string keys = cells_of(head.keys, g.grid, frame.number); !keys.empty()) {
-    out += fmt::format("<path class=\"c1\" style=\"fill:var(--c);fill-opacity:0.5\" d=\"{}\"/>", keys);
+    out += fmt::format("<path class=\"c1\" style=\"fill:var(--c);fill-opacity:0.7\" d=\"{}\"/>", keys);
   }
   if (const std::string group = outline_of(g.group, g.grid, frame.number); !group.empty()) {
     // Twice, so that it is seen on light and on dark pictures.
@@ -95,7 +96,7 @@ void add_group_keys(Page& page, const SparsitySummary& sparsity) {
     return;
   }
   std::string text = fmt::format(
-      "A held-out clip, shown without its noise and nearly without colour. The queries of the outlined group ({} "
+      "A held-out clip, shown without its noise and in pale grey. The queries of the outlined group ({} "
       "tokens) look at the keys marked "
       "in orange and at no others. Every head has its own list.",
       g.group.size());

@@ -14,7 +14,7 @@ namespace reel::report {
 
 namespace {
 
-constexpr int kMostTitles = 1500;       // cells that say their value, some 120 bytes each
+constexpr int kMostCellTitles = 1500;   // cells that say their value, some 120 bytes each
 constexpr double kColorSteps = 63;      // more are not told apart
 constexpr int kLabels = 6;              // below the columns: five digits each fit a phone
 constexpr int kLow = 140, kMost = 360;  // pixels of height
@@ -25,9 +25,10 @@ double value_at(const HeadMap& map, int row, int column) {
   return map.values[static_cast<std::size_t>(row * columns_of(map) + column)];
 }
 
-std::string color_of(double value) {
+std::string color_at(const HeadMap& map, int row, int column) {
+  const double value = value_at(map, row, column);
   if (is_missing(value)) return "";
-  return amount_color(std::round(std::clamp(value, 0.0, 1.0) * kColorSteps) / kColorSteps);
+  return amount_color(std::round(std::clamp(value / map.most, 0.0, 1.0) * kColorSteps) / kColorSteps);
 }
 
 // A path for each colour; cells that continue to the right are one piece of it.
@@ -35,8 +36,8 @@ std::string draw_cells(const HeadMap& map) {
   std::map<std::string, std::string> paths;
   for (int row = 0; row < rows_of(map); ++row) {
     for (int column = 0, end = 0; column < columns_of(map); column = end) {
-      const std::string color = color_of(value_at(map, row, column));
-      for (end = column + 1; end < columns_of(map) && color_of(value_at(map, row, end)) == color;) ++end;
+      const std::string color = color_at(map, row, column);
+      for (end = column + 1; end < columns_of(map) && color_at(map, row, end) == color;) ++end;
       paths[color] += fmt::format("M{} {}h{}v1h-{}z", column, row, end - column, end - column);
     }
   }
@@ -51,7 +52,7 @@ std::string draw_cells(const HeadMap& map) {
 }
 
 std::string draw_titles(const HeadMap& map) {
-  if (rows_of(map) * columns_of(map) > kMostTitles) return "";
+  if (rows_of(map) * columns_of(map) > kMostCellTitles) return "";
   std::string out = "<g class=\"cells\">\n";
   const std::string width = percent(1.0 / columns_of(map)), height = percent(1.0 / rows_of(map));
   for (int row = 0; row < rows_of(map); ++row) {
@@ -105,8 +106,8 @@ Html head_map(const HeadMap& map) {
   std::string stops;
   for (int i = 0; i <= 8; ++i) stops += "," + amount_color(i / 8.0);
   figure.legend = fmt::format(
-      "<span>0 %</span><span class=\"ramp\" style=\"background:linear-gradient(90deg{})\"></span><span>100 %</span>",
-      stops);
+      "<span>0 %</span><span class=\"ramp\" style=\"background:linear-gradient(90deg{})\"></span><span>{}</span>",
+      stops, format_value(map.most, Unit::kShare));
   figure.height = std::clamp(rows_of(map) * 11, kLow, kMost);
   figure.padding = {.top = 28, .right = 16, .bottom = 40, .left = 44};
   figure.plot = draw_cells(map) + draw_titles(map) + draw_labels(map, figure.height);

@@ -14,6 +14,7 @@ struct HeadMap {
   std::vector<std::int64_t> steps;  // of the columns
   int layers = 0, heads = 0;        // rows are layers * heads
   std::vector<double> values;       // [layers][heads][steps], shares; NaN: not known
+  double most = 1;                  // end of the colour scale
 };
 Html head_map(const HeadMap& map);
 

@@ -68,8 +68,9 @@ AttentionFigures figures_of(int layers) {
   AttentionFigures f;
   f.tokens = 1000, f.queries = 256, f.noise = 0.25;
   for (int i = 0; i < layers; ++i) {
-    f.layers.push_back({std::vector<double>(AttentionFigures::kBins, 1.0 / AttentionFigures::kBins), 0.625});
+    f.layers.push_back({std::vector<double>(40, 1.0 / 40), 0.625, {0.5, 0.75, 1}, {0.1, 0.2, 1}});
   }
+  f.kept = {0.05, 0.1, 0.2, 0.5}, f.curve = {0.01, 0.1, 1};
   f.error_critical = {0.4, 0.3, 0.2, 0.1};
   f.error_random = {0.9, 0.8, 0.7, 0.6};
   f.critical_within = {0.1, 0.2, 0.3, 0.4, 0.45, 0.48, 1};
@@ -159,7 +160,7 @@ TEST(SparsityPage, FiguresSayWhatTheyShow) {
   const std::string page = checked(s, metrics_of(5, 0.5));
   for (const char* text : {"How sparse is this attention", "noised to t = 0.25", "10^-3.0",
                            "Within 5 tokens: 48\u00a0% of the critical keys, 5\u00a0% of all.", "random keys",
-                           "16 frames, 2,048 tokens", "layer 13"}) {
+                           "Mass of the heaviest keys", "16 frames, 2,048 tokens", "layer 13"}) {
     EXPECT_TRUE(has(page, text)) << text;
   }
 }
@@ -179,11 +180,21 @@ TEST(SparsityPage, MissingPartsAndNumbersLeaveAPage) {
   }
   broken.figures = figures_of(2);
   broken.figures.noise = NAN;
-  for (auto& layer : broken.figures.layers) layer = {std::vector<double>(AttentionFigures::kBins, NAN), NAN};
+  for (auto& layer : broken.figures.layers) layer = {std::vector<double>(40, NAN), NAN, {NAN, NAN, NAN}, {NAN}};
   broken.figures.error_critical = broken.figures.error_random = {NAN, NAN, NAN, NAN};
   broken.figures.critical_within = broken.figures.all_within = std::vector<double>(7, NAN);
   checked(broken, metrics_of(3, NAN));
   checked(broken, metrics_of(3, 0.5));
+}
+
+TEST(HeadMap, ColorsReachToTheEndOfTheScale) {
+  const auto colors = [](double value, double most) {
+    return all_between(head_map({"needed", "", {1}, 1, 1, {value}, most}).markup, "<path fill=\"", "\"").at(0);
+  };
+  EXPECT_EQ(colors(0.2, 0.2), colors(1, 1));
+  EXPECT_EQ(colors(0.05, 0.2), colors(0.25, 1));
+  EXPECT_NE(colors(0.05, 0.2), colors(0.05, 1));
+  EXPECT_NE(head_map({"needed", "", {1}, 1, 1, {0.1}, 0.2}).markup.find("<span>20"), std::string::npos);
 }
 
 TEST(HeadMap, ManyCellsMakeASmallPicture) {

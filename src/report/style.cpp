@@ -113,6 +113,8 @@ pre { margin: 0; padding: 14px 18px; overflow-x: auto; border-top: 1px solid var
 .clips .row { display: flex; gap: 18px; margin-bottom: 14px; }
 .clips .row > span { flex: none; width: var(--label); padding-top: 2px; white-space: nowrap; font-size: 13px; color: var(--quiet); text-align: right; font-variant-numeric: tabular-nums; }
 .clips .row > div { display: flex; flex-wrap: wrap; gap: 10px; }
+.clips.rows, .clips.rows .row, .clips.rows .row > span { display: block; }
+.clips.rows .row > span { width: auto; padding: 10px 0 4px; text-align: left; }
 .clips figure { --w: var(--wide); margin: 0; width: var(--w); }
 .clips figcaption { margin-top: 3px; font-size: 12px; line-height: 1.35; color: var(--quiet); }
 .clip { width: var(--w); overflow: hidden; border-radius: 3px; background: var(--panel); }
@@ -120,6 +122,11 @@ pre { margin: 0; padding: 14px 18px; overflow-x: auto; border-top: 1px solid var
 .clip.sharp img { image-rendering: pixelated; }
 .clip:hover img { animation-play-state: paused; }
 @keyframes play { to { transform: translateX(-100%); } }
+@property --shift { syntax: "<percentage>"; inherits: true; initial-value: 0%; }
+@keyframes together { to { --shift: -100%; } }
+.clips.rows { animation: together 1s infinite; }
+.clips.rows:hover { animation-play-state: paused; }
+.clips.rows .clip img { animation: none; transform: translateX(var(--shift)); }
 
 @media (max-width: 600px) {
   main { padding: 28px 16px 64px; }
@@ -129,18 +136,20 @@ pre { margin: 0; padding: 14px 18px; overflow-x: auto; border-top: 1px solid var
   .headline dd { font-size: 19px; }
   .readouts text { font-size: 11px; }
   .clips .real { flex-basis: 100%; position: static; }
-  .clips figure { --w: var(--small); }
+  .clips.rows, .clips.rows .row, .clips.rows .row > span { display: block; }
+.clips.rows .row > span { width: auto; padding: 10px 0 4px; text-align: left; }
+.clips figure { --w: var(--small); }
   .clips .row { display: block; }
   .clips .row > span { display: block; width: auto; padding-bottom: 4px; text-align: left; }
 }
-@media (prefers-reduced-motion: reduce) { .clip img { animation: none; } }
+@media (prefers-reduced-motion: reduce) { .clip img, .clips.rows { animation: none; } }
 @media print {
   main { max-width: none; padding: 0; }
   section { margin-top: 28px; }
   .grid { grid-template-columns: 1fr 1fr; }
   figure, .headline, .notices, .facts div, tr { break-inside: avoid; }
   h2, h3 { break-after: avoid; }
-  .clip img { animation: none; }
+  .clip img, .clips.rows { animation: none; }
   body, svg, .ramp { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
 )css";

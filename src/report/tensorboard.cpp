@@ -5,10 +5,10 @@
 #include <bit>
 #include <cerrno>
 #include <chrono>
-#include <system_error>
 
 #include "base/error.h"
 #include "report/crc32c.h"
+#include "report/write_error.h"
 
 namespace reel::report {
 
@@ -69,11 +69,6 @@ std::string host_name() {
   return ::gethostname(name, sizeof(name) - 1) == 0 && name[0] != '\0' ? name : "localhost";
 }
 
-[[noreturn]] void fail(const std::string& path, int reason) {
-  throw Error(fmt::format("cannot write {}: {}", path, std::generic_category().message(reason)),
-              "check that the folder exists, that it may be written to and that the disk has room");
-}
-
 }  // namespace
 
 EventFile::EventFile(const std::string& folder, std::int64_t resume_after_step) {
@@ -84,7 +79,7 @@ EventFile::EventFile(const std::string& folder, std::int64_t resume_after_step) 
     path_ = fmt::format("{}/events.out.tfevents.{:010d}.{}.{:03d}", folder, static_cast<std::int64_t>(now), host_name(),
                         number);
     stream_.reset(std::fopen(path_.c_str(), "wxe"));
-    if (stream_ == nullptr && errno != EEXIST) fail(path_, errno);
+    if (stream_ == nullptr && errno != EEXIST) fail_to_write(path_, errno);
   }
   std::string version = event(now, 0);
   put_bytes(version, 3, "brain.Event:2");  // Event.file_version
@@ -112,7 +107,7 @@ void EventFile::write_record(const std::string& record) {
   bytes += record;
   put_fixed(bytes, masked_crc(record));
   if (std::fwrite(bytes.data(), 1, bytes.size(), stream_.get()) != bytes.size() || std::fflush(stream_.get()) != 0) {
-    fail(path_, errno);
+    fail_to_write(path_, errno);
   }
 }
 

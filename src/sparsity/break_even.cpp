@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <filesystem>
 
-#include "attention/attention.h"
+#include "attention/random_problem.h"
 #include "attention/select.h"
-#include "base/buffer.h"
 #include "base/csv.h"
 #include "base/error.h"
-#include "base/random.h"
 #include "base/timer.h"
 #include "kernels/cpu.h"
 
@@ -21,35 +18,14 @@ namespace {
 constexpr std::int64_t kRank = 16, kSamples = 16, kGroup = 64;
 constexpr int kRuns = 2;  // the better counts
 
-struct Problem {
-  attention::Shape shape;
-  Buffer<float> q, k, v, out, lse, dout, dq, dk, dv, low_q, low_k;
+struct Problem : attention::RandomProblem {
+  Buffer<float> low_q, low_k;
 
-  Problem(std::int64_t heads, std::int64_t tokens, std::int64_t head_dim)
-      : shape{1, heads, tokens, tokens, head_dim}, lse(static_cast<std::size_t>(heads * tokens)) {
-    const auto floats = static_cast<std::size_t>(heads * tokens * head_dim);
-    for (Buffer<float>* each : {&q, &k, &v, &out, &dout, &dq, &dk, &dv}) *each = Buffer<float>(floats);
+  Problem(std::int64_t heads, std::int64_t tokens, std::int64_t head_dim) : RandomProblem(heads, tokens, head_dim) {
     low_q = Buffer<float>(static_cast<std::size_t>(heads * tokens / kGroup * kSamples * kRank));
     low_k = Buffer<float>(static_cast<std::size_t>(heads * tokens * kRank));
-    std::uint64_t seed = 1;
-    for (Buffer<float>* each : {&q, &k, &v, &dout, &low_q, &low_k}) Random(seed++).fill_normal(*each);
-  }
-  template <class T>
-  attention::View<T> view(T* data) const {
-    return attention::token_major(data, shape.queries, shape.heads, shape.head_dim);
-  }
-  attention::Input input() const {
-    return {shape, view(q.data()), view(k.data()), view(v.data()),
-            1.0f / std::sqrt(static_cast<float>(shape.head_dim))};
-  }
-  attention::Partial result() { return {view(out.data()), lse.data()}; }
-  attention::Gradients gradients() {
-    return {view<const float>(dout.data()),
-            view<const float>(out.data()),
-            lse.data(),
-            view(dq.data()),
-            view(dk.data()),
-            view(dv.data())};
+    Random(5).fill_normal(low_q);
+    Random(6).fill_normal(low_k);
   }
 };
 

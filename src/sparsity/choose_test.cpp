@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "attention/select.h"
+#include "sparsity/lists.h"
 #include "sparsity/testing.h"
 
 namespace reel::sparsity {
@@ -40,6 +41,7 @@ class Itself final : public Predictor {
       }
     }
   }
+  bool learns_always() const override { return false; }
   void learn(const Seen&, bool, Threads&) override {}
   std::vector<Saved> save() const override { return {}; }
   void load(const SafetensorsFile&) override {}
@@ -63,7 +65,7 @@ struct Choose {
     in.head_dim = 8;
     in.samples = samples;
     in.sampled = sampled;
-    in.members = {{2, 7}, {0, 3}};
+    in.members = {{2, 60}, {0, 40}};  // groups of 48, 36, 12 and 9
   }
   KeyLists run(float q_factor = 1) {
     const Itself predictor(shape, q_factor);
@@ -72,7 +74,7 @@ struct Choose {
   }
 };
 
-// Sums of softmax over the group's queries, in double; the heaviest keys and the own tile.
+// Sums of softmax over the group's queries, in double: the own tile and then the heaviest keys.
 TEST(ChooseKeys, AreTheHeaviestOfTheGroupAndTheOwnTile) {
   Choose c;
   const KeyLists lists = c.run();
@@ -105,26 +107,39 @@ TEST(ChooseKeys, AreTheHeaviestOfTheGroupAndTheOwnTile) {
         std::sort(by_weight.begin(), by_weight.end(), [&](std::int64_t p, std::int64_t q) {
           return weights[static_cast<std::size_t>(p)] > weights[static_cast<std::size_t>(q)];
         });
-        want.insert(by_weight.begin(), by_weight.begin() + c.in.members[member].keep);
         for (std::int64_t own = first; own < end; ++own) want.insert(own);
+        for (auto key = by_weight.begin(); want.size() < static_cast<std::size_t>(c.in.members[member].keep); ++key) {
+          want.insert(*key);
+        }
         EXPECT_EQ(tokens_of(lists, b, static_cast<std::int64_t>(member), g), want) << b << " " << h << " " << g;
       }
     }
   }
 }
 
-TEST(ChooseKeys, KeepsAtLeastOneAndNeverAllEntries) {
-  Choose c;
-  c.in.members = {{0, 0}, {1, 1000}};
-  const KeyLists lists = c.run();
-  EXPECT_FALSE(lists.dense(0, 0) || lists.dense(0, 1));
-  for (std::int64_t g = 0; g < c.order.groups(); ++g) {
-    EXPECT_GE(lists.tokens(0, 1, g), 104);
-    EXPECT_GE(lists.tokens(0, 0, g), 1);
+// Ragged tiles, a kept frame, budgets below what lists hold and near all keys.
+TEST(ChooseKeys, AreAsManyAsAskedForWithWhatListsHold) {
+  for (const std::vector<std::int64_t>& frames : {std::vector<std::int64_t>{}, {1}}) {
+    const std::vector<std::int32_t> always = tokens_of_frames(Choose().order, frames);
+    for (const std::int64_t samples : {1, 16, 64}) {
+      for (const std::int64_t keep : {-3, 0, 1, 40, 60, 103, 104}) {
+        Choose c(samples);
+        c.in.always = always;
+        c.in.members = {{1, keep}, {0, 80}, {2, 105}};
+        const KeyLists lists = c.run();
+        EXPECT_FALSE(lists.dense(0, 0) || lists.dense(1, 1));
+        EXPECT_TRUE(lists.dense(0, 2) && lists.dense(1, 2)) << "all keys";
+        for (std::int64_t g = 0; g < c.order.groups(); ++g) {
+          const auto held = static_cast<std::int64_t>(held_tokens(c.order, g, always).size());
+          EXPECT_EQ(lists.tokens(1, 0, g), std::max(keep, held)) << g;
+          EXPECT_EQ(lists.tokens(0, 1, g), 80) << g;
+        }
+        c.in.granularity = attention::kTileKeys;
+        c.in.members = {{1, 1}};
+        EXPECT_EQ(c.run().list(0, 0, 0).size(), frames.empty() ? 1u : 2u) << "tokens 0 to 47; frame 1 is everywhere";
+      }
+    }
   }
-  c.in.granularity = attention::kTileKeys;  // of 2 entries one
-  c.in.always = std::span<const std::int32_t>();
-  EXPECT_FALSE(c.run().dense(0, 1));
 }
 
 TEST(ChooseKeys, GivesUpWherePredictionsAreNotFinite) {

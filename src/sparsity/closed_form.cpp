@@ -5,45 +5,24 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "sparsity/cholesky.h"
 
 namespace reel::sparsity {
 
 namespace {
 
-// Square matrices of a few dozen to 256 rows, row-major, in double.
-using Matrix = std::vector<double>;
-
-// The lower triangle L with C + ridge = L L^T. Moments are sums of f32: where rows live in fewer directions than there
-// are, C is singular up to their rounding, some 1e-7 of its trace. The ridge lies above that, and no pivot below the
-// ridge, else projections grow beyond all bounds.
-Matrix cholesky(Matrix a, std::size_t n) {
-  double trace = 0;
-  for (std::size_t i = 0; i < n; ++i) trace += a[i * n + i];
-  const double ridge = std::max(1e-6 * trace, 1e-20);
-  for (std::size_t i = 0; i < n; ++i) a[i * n + i] += ridge;
-  Matrix l(n * n, 0.0);
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = 0; j <= i; ++j) {
-      double sum = a[i * n + j];
-      for (std::size_t m = 0; m < j; ++m) sum -= l[i * n + m] * l[j * n + m];
-      l[i * n + j] = i == j ? std::sqrt(std::max(sum, ridge)) : sum / l[j * n + j];
-    }
-  }
-  return l;
-}
-
 // Singular value decomposition A = U E V^T by one-sided Jacobi rotations: columns of A are turned until they are
 // orthogonal. Slow and safe; n is small.
 struct Svd {
-  Matrix u, v;            // columns
+  Square u, v;            // columns
   std::vector<double> e;  // not sorted
 };
 
-Svd decompose(Matrix a, std::size_t n) {
-  Matrix v(n * n, 0.0);
+Svd decompose(Square a, std::size_t n) {
+  Square v(n * n, 0.0);
   for (std::size_t i = 0; i < n; ++i) v[i * n + i] = 1;
   // Worked on transposed, so that a column is contiguous.
-  Matrix columns(n * n);
+  Square columns(n * n);
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = 0; j < n; ++j) columns[j * n + i] = a[i * n + j];
   }
@@ -74,23 +53,13 @@ Svd decompose(Matrix a, std::size_t n) {
     }
     if (off < 1e-10) break;
   }
-  Svd svd{Matrix(n * n), std::move(v), std::vector<double>(n)};
+  Svd svd{Square(n * n), std::move(v), std::vector<double>(n)};
   for (std::size_t j = 0; j < n; ++j) {
     const double* column = &columns[j * n];
     svd.e[j] = std::sqrt(std::inner_product(column, column + n, column, 0.0));
     for (std::size_t i = 0; i < n; ++i) svd.u[j * n + i] = svd.e[j] > 0 ? column[i] / svd.e[j] : 0;
   }
   return svd;  // u and v hold a vector in each row
-}
-
-// x with L^T x = b.
-std::vector<double> solve_transposed(const Matrix& l, const double* b, std::size_t n) {
-  std::vector<double> x(b, b + n);
-  for (std::size_t i = n; i-- > 0;) {
-    for (std::size_t j = i + 1; j < n; ++j) x[i] -= l[j * n + i] * x[j];
-    x[i] /= l[i * n + i];
-  }
-  return x;
 }
 
 }  // namespace
@@ -108,12 +77,12 @@ void Moments::mix(const Moments& fresh, double decay) {
 LowRank closed_form(const Moments& q, const Moments& k, std::int64_t rank) {
   REEL_CHECK(q.dim == k.dim && !q.empty() && !k.empty() && rank >= 1);
   const std::size_t n = static_cast<std::size_t>(q.dim);
-  Matrix centred = k.product;
+  Square centred = k.product;
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = 0; j < n; ++j) centred[i * n + j] -= k.mean[i] * k.mean[j];
   }
-  const Matrix lq = cholesky(q.product, n), lk = cholesky(std::move(centred), n);
-  Matrix product(n * n, 0.0);  // L_q^T L_k
+  const Square lq = cholesky(q.product, n), lk = cholesky(std::move(centred), n);
+  Square product(n * n, 0.0);  // L_q^T L_k
   for (std::size_t m = 0; m < n; ++m) {
     for (std::size_t i = 0; i <= m; ++i) {
       for (std::size_t j = 0; j <= m; ++j) product[i * n + j] += lq[m * n + i] * lk[m * n + j];
@@ -134,8 +103,9 @@ LowRank closed_form(const Moments& q, const Moments& k, std::int64_t rank) {
   for (std::size_t c = 0; c < r; ++c) {
     const std::size_t at = by_size[c];
     const double root = std::sqrt(svd.e[at]);
-    const std::vector<double> left = solve_transposed(lq, &svd.u[at * n], n),
-                              right = solve_transposed(lk, &svd.v[at * n], n);
+    std::vector<double> left(&svd.u[at * n], &svd.u[at * n] + n), right(&svd.v[at * n], &svd.v[at * n] + n);
+    solve_transposed(lq, n, left.data());
+    solve_transposed(lk, n, right.data());
     for (std::size_t i = 0; i < n; ++i) {
       low.q[i * r + c] = static_cast<float>(left[i] * root);
       low.k[i * r + c] = static_cast<float>(right[i] * root);

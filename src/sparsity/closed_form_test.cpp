@@ -61,13 +61,15 @@ double error(const std::vector<float>& q, const std::vector<float>& k, std::int6
     return out;
   };
   double wrong = 0, all = 0;
+  std::vector<std::vector<float>> low_k;
+  for (std::int64_t j = 0; j < keys; ++j) low_k.push_back(project(&k[j * dim], low.k));
   for (std::int64_t i = 0; i < queries; ++i) {
     const auto pq = project(&q[i * dim], low.q);
     std::vector<double> truth, guess;
     double truth_mean = 0, guess_mean = 0;
     for (std::int64_t j = 0; j < keys; ++j) {
       truth.push_back(dot(&q[i * dim], &k[j * dim], dim));
-      guess.push_back(dot(pq.data(), project(&k[j * dim], low.k).data(), low.rank));
+      guess.push_back(dot(pq.data(), low_k[static_cast<std::size_t>(j)].data(), low.rank));
       truth_mean += truth.back() / static_cast<double>(keys);
       guess_mean += guess.back() / static_cast<double>(keys);
     }

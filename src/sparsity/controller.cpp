@@ -1,12 +1,11 @@
 #include "sparsity/controller.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <deque>
 
 #include "base/error.h"
+#include "base/sized.h"
 #include "sparsity/choose.h"
 #include "sparsity/hidden_predictor.h"
 #include "sparsity/lists.h"
@@ -22,8 +21,7 @@ namespace {
 // Lists are used again in sampling as long as they cover this much less than when they were chosen.
 constexpr double kMayLose = 0.01;
 constexpr std::int64_t kCheckedGroups = 2;
-
-std::size_t sized(std::int64_t n) { return static_cast<std::size_t>(n); }
+constexpr double kRounding = 1e-3;  // of a number of keys, as shares are kept in f32
 
 std::unique_ptr<Predictor> make_predictor(const SparsityConfig& config, const Shape& shape, std::uint64_t seed) {
   if (config.predictor == "hidden") return std::make_unique<HiddenPredictor>(shape, config.rank, seed);
@@ -47,11 +45,12 @@ Controller::Controller(const SparsityConfig& config, const Shape& shape, const O
   if (config_.break_even > 0) options_.break_even.share = static_cast<float>(config_.break_even);
 }
 
-void Controller::begin(std::int64_t step, bool training, int stream) {
+void Controller::begin(std::int64_t step, bool training, int stream, std::int64_t pass) {
   step_ = step;
+  pass_ = pass;
   training_ = training;
   stream_ = stream;
-  kept_pairs_ = all_pairs_ = 0;
+  pairs_ = {};
   std::fill(kept_.begin(), kept_.end(), std::nullopt);
   if (training || stream < 0) held_.clear();
 }
@@ -65,6 +64,8 @@ std::shared_ptr<const TokenOrder> Controller::order(const std::array<std::int64_
     order_ = std::make_shared<TokenOrder>(tile_order(grid, config_.tile(), cuts));
     cuts_ = cuts;
     always_ = tokens_of_frames(*order_, config_.keep);
+    held_share_ = held_share(*order_, always_, 1);
+    held_tiles_share_ = held_share(*order_, always_, attention::kTileKeys);
     sample_tokens_.clear();
     held_.clear();
     fixed_ = nullptr;
@@ -89,33 +90,41 @@ double Controller::share_for(int layer, std::int64_t h) const {
 
 Tensor Controller::attend(tape::Tape& tape, int layer, const Tensor& q, const Tensor& k, const Tensor& v,
                           const Origin& origin) {
-  if (tape.ghost()) return tape::attention(tape, q, k, v);
-  REEL_CHECK(order_ != nullptr && order_->tokens() == q.dim(1) && layer < shape_.layers);
-  const Seen seen{layer, q.dim(0), q.dim(1), q.data(), k.data(), &origin};
-  batch_ = seen.batch;
-  Lists lists;
+  return tape::attention(tape, q, k, v, tape.ghost() ? nullptr : lists(tape, layer, q, k, origin));
+}
+
+std::shared_ptr<const KeyLists> Controller::lists(tape::Tape& tape, int layer, const Tensor& q, const Tensor& k,
+                                                  const Origin& origin, Ranks* ranks) {
+  const Seen seen{layer, q.dim(0), q.dim(1), q.data(), k.data(), &origin, ranks};
+  const std::int64_t tokens = seen.all_tokens(), heads = q.dim(2);
+  REEL_CHECK(order_ != nullptr && order_->tokens() == tokens && layer < shape_.layers);
+  again_ = tape.rerunning();
+  batch_ = ranks != nullptr ? ranks->clip_starts[1] : seen.batch;  // the most that a rank has
+  Lists chosen;
   if (!always_dense(layer)) {
-    if (training_ && !tape.rerunning()) {
+    if (training_ && !again_) {
       tape.run({.name = "profile and predictor"}, [&] { look(seen, tape.threads()); });
     }
     tape.run({.name = "choose keys"}, [&] {
       const std::optional<Lists>& kept = kept_[sized(layer)];
-      lists = tape.rerunning() && kept.has_value() ? *kept : lists_for(seen, tape.threads());
+      chosen = again_ && kept.has_value() ? *kept : lists_for(seen, tape.threads());
     });
   }
-  if (!tape.rerunning()) {
-    const double pairs = static_cast<double>(q.dim(0) * q.dim(2) * q.dim(1)) * static_cast<double>(k.dim(1));
-    all_pairs_ += pairs;
-    kept_pairs_ += lists == nullptr ? pairs : static_cast<double>(lists->pairs());
-    if (on_lists) {
-      on_lists(layer, lists != nullptr ? *lists : attention::dense_lists(q.dim(0), q.dim(2), q.dim(1), k.dim(1)));
-    }
-    // For a recomputed part, which keeps its input: lists no larger than that are kept too, others chosen again.
-    if (training_ && (lists == nullptr || bytes(*lists) <= 4.0 * static_cast<double>(q.size()))) {
-      kept_[sized(layer)] = lists;
-    }
+  if (again_) return chosen;
+  const double all = static_cast<double>(seen.batch * heads * tokens) * static_cast<double>(tokens);
+  pairs_[0] += chosen == nullptr ? all : static_cast<double>(chosen->pairs());
+  pairs_[1] += all;
+  if (on_lists) {
+    const KeyLists dense = chosen == nullptr ? attention::dense_lists(seen.batch, heads, tokens, tokens) : KeyLists();
+    const KeyLists& own = chosen == nullptr ? dense : *chosen;
+    on_lists(layer, ranks != nullptr ? ranks->all_clips(own) : own);
   }
-  return tape::attention(tape, q, k, v, lists);
+  // For a recomputed part, which keeps its input: lists no larger than that are kept too, others chosen again. The
+  // ranks of a sequence group have the same lists and must do the same, however the tokens are cut.
+  const auto parts = static_cast<double>(ranks != nullptr ? ranks->token_starts.size() - 1 : 1);
+  const double input = 4.0 * static_cast<double>(seen.batch * tokens * heads * q.dim(3)) / parts;
+  if (training_ && (chosen == nullptr || bytes(*chosen) <= input)) kept_[sized(layer)] = chosen;
+  return chosen;
 }
 
 Controller::Lists Controller::lists_for(const Seen& seen, Threads& threads) {
@@ -125,21 +134,24 @@ Controller::Lists Controller::lists_for(const Seen& seen, Threads& threads) {
 Controller::Lists Controller::choose(const Seen& seen, Threads& threads) {
   if (config_.mode == "dynamic") return dynamic_lists(seen, threads);
   if (step_ < config_.start) return nullptr;
-  const double share = config_.keys > 0 ? config_.keys : 0.1;
+  const double share = config_.keys > 0 ? config_.keys : kControlKeys;
   if (config_.mode == "random") {
     const std::uint64_t seed =
         options_.seed * 1000003 + static_cast<std::uint64_t>(step_) * 1009 + static_cast<std::uint64_t>(seen.layer);
+    // Drawn one clip after another: those of other ranks, too.
+    const std::int64_t all = seen.ranks != nullptr ? seen.ranks->clip_starts.back() : seen.batch;
+    const std::int64_t first = seen.ranks != nullptr ? seen.ranks->clip_starts[sized(seen.ranks->group)] : 0;
     return std::make_shared<KeyLists>(
-        with_own_tile(random_own_lists(*order_, seen.batch, shape_.heads, share, seed), always_));
+        some_items(random_own_lists(*order_, all, shape_.heads, share, seed, always_), first, seen.batch));
   }
   if (config_.mode == "static") {
     if (!has_averages(seen.layer)) return nullptr;
     return std::make_shared<KeyLists>(static_lists(seen.layer, seen.batch));
   }
   if (fixed_ == nullptr || fixed_->batch != seen.batch) {
-    const KeyLists lists = config_.mode == "own" ? own_lists(*order_, seen.batch, shape_.heads)
-                                                 : window_lists(*order_, seen.batch, shape_.heads, share);
-    fixed_ = std::make_shared<KeyLists>(with_own_tile(lists, always_));
+    fixed_ = std::make_shared<KeyLists>(config_.mode == "own"
+                                            ? own_lists(*order_, seen.batch, shape_.heads, always_)
+                                            : window_lists(*order_, seen.batch, shape_.heads, share, always_));
   }
   return fixed_;
 }
@@ -157,15 +169,16 @@ Controller::Lists Controller::dynamic_lists(const Seen& seen, Threads& threads) 
   }
   if (tokens_cost == 0) return nullptr;
   const bool by_mass = config_.keys == 0 && config_.layer_keys.empty();
-  // The own tile is part of a fixed budget, and comes on top of the keys that a mass needs.
-  const std::int64_t own = by_mass ? 0 : config_.group[0] * config_.group[1] * config_.group[2];
   const int granularity = by_mass && tiles_cost < tokens_cost ? attention::kTileKeys : 1;
   for (std::int64_t h = 0; h < shape_.heads; ++h) {
     if (head(layer, h).sparse == 0) continue;
-    const double share = granularity == 1 ? share_for(layer, h) : static_cast<double>(head(layer, h).needed_tiles);
-    const auto keep =
-        static_cast<std::int64_t>(std::ceil(share * static_cast<double>(seen.tokens) / granularity)) - own;
-    by_samples[static_cast<std::int64_t>(head(layer, h).samples)].push_back({h, std::max<std::int64_t>(keep, 1)});
+    // A fixed budget is that of every list; what a mass needs is so on average, and short tiles hold less.
+    const double more = granularity == 1 ? share_for(layer, h) - held_share_
+                                         : static_cast<double>(head(layer, h).needed_tiles) - held_tiles_share_;
+    const auto keep = by_mass ? static_cast<std::int64_t>(
+                                    std::ceil(more * static_cast<double>(seen.all_tokens()) / granularity - kRounding))
+                              : budget_of(share_for(layer, h), seen.all_tokens());
+    by_samples[static_cast<std::int64_t>(head(layer, h).samples)].push_back({h, keep});
   }
   std::deque<KeyLists> chosen;
   std::map<std::int64_t, std::pair<const KeyLists*, std::int64_t>> where;  // head -> its place
@@ -178,13 +191,13 @@ Controller::Lists Controller::dynamic_lists(const Seen& seen, Threads& threads) 
                                   .granularity = granularity,
                                   .sampled = samples_of(samples),
                                   .always = always_,
-                                  .members = members},
+                                  .beside = by_mass,
+                                  .members = members,
+                                  .again = again_},
                                  threads));
     if (chosen.back().heads == 0) {
-      if (fallbacks_++ == 0) {
-        fmt::print(stderr, "reel: step {}, layer {}: predicted scores are not finite; dense for this step\n", step_,
-                   layer);
-      }
+      ++fallbacks_;
+      if (on_fallback) on_fallback(step_, layer);
       return nullptr;
     }
     for (std::size_t i = 0; i < members.size(); ++i) {
@@ -194,7 +207,7 @@ Controller::Lists Controller::dynamic_lists(const Seen& seen, Threads& threads) 
   if (chosen.size() == 1 && chosen.front().heads == shape_.heads) {
     return std::make_shared<KeyLists>(std::move(chosen.front()));
   }
-  attention::KeyListsBuilder builder(seen.batch, shape_.heads, seen.tokens, order_->group_starts, granularity);
+  attention::KeyListsBuilder builder(seen.batch, shape_.heads, seen.all_tokens(), order_->group_starts, granularity);
   for (std::int64_t b = 0; b < seen.batch; ++b) {
     for (std::int64_t h = 0; h < shape_.heads; ++h) {
       const auto at = where.find(h);
@@ -208,21 +221,54 @@ Controller::Lists Controller::dynamic_lists(const Seen& seen, Threads& threads) 
   return std::make_shared<KeyLists>(builder.finish());
 }
 
+// The share of the true mass that the lists of each clip cover; 1 where every head is dense.
+std::vector<double> Controller::covered(const Seen& seen, const KeyLists& lists, Threads& threads) const {
+  CoverageInput in{.batch = seen.batch, .heads = shape_.heads, .head_dim = shape_.head_dim, .q = seen.q, .k = seen.k};
+  Ranks::Heads q, k;
+  if (seen.ranks != nullptr) {
+    q = seen.ranks->by_heads(seen.q), k = seen.ranks->by_heads(seen.k);
+    in.first_head = q.first, in.heads = q.count;
+    in.q = q.values.data(), in.k = k.values.data();
+  }
+  for (std::int64_t i = 0; i < std::min(kCheckedGroups, order_->groups()); ++i) {
+    in.groups.push_back((i * order_->groups() / kCheckedGroups + seen.layer) % order_->groups());
+  }
+  std::vector<double> masses = coverage(in, lists, threads);
+  if (seen.ranks != nullptr) masses = seen.ranks->share(masses, seen.batch);
+  std::vector<double> clips(sized(seen.batch));
+  for (std::int64_t b = 0; b < seen.batch; ++b) {
+    double mass = 0, sparse = 0;
+    for (std::int64_t h = 0; h < shape_.heads; ++h) {
+      if (lists.dense(b, h)) continue;
+      mass += masses[sized(h * seen.batch + b)];
+      ++sparse;
+    }
+    clips[sized(b)] = sparse > 0 ? mass / sparse : 1;
+  }
+  return clips;
+}
+
+// Clip by clip, so that it does not matter with which others a clip is sampled.
 Controller::Lists Controller::held_lists(const Seen& seen, Threads& threads) {
   Held& held = held_[{stream_, seen.layer}];
-  const auto covered = [&](const KeyLists& lists) {
-    CoverageInput in{.batch = seen.batch, .heads = shape_.heads, .head_dim = shape_.head_dim, .q = seen.q, .k = seen.k};
-    for (std::int64_t i = 0; i < std::min(kCheckedGroups, order_->groups()); ++i) {
-      in.groups.push_back((i * order_->groups() / kCheckedGroups + seen.layer) % order_->groups());
+  std::vector<std::uint8_t> keep;
+  if (held.lists != nullptr && held.lists->batch == seen.batch) {
+    const std::vector<double> now = covered(seen, *held.lists, threads);
+    for (std::size_t b = 0; b < now.size(); ++b) keep.push_back(now[b] >= held.covered[b] - kMayLose ? 1 : 0);
+    if (std::count(keep.begin(), keep.end(), 1) == seen.batch) {
+      ++reused_;
+      return held.lists;
     }
-    return coverage(in, lists, threads);
-  };
-  if (held.lists != nullptr && held.lists->batch == seen.batch && covered(*held.lists) >= held.covered - kMayLose) {
-    ++reused_;
-    return held.lists;
   }
-  held = {choose(seen, threads), 0};
-  if (held.lists != nullptr) held.covered = covered(*held.lists);
+  Held fresh{choose(seen, threads), {}};
+  if (fresh.lists != nullptr) fresh.covered = covered(seen, *fresh.lists, threads);
+  if (fresh.lists != nullptr && !keep.empty()) {
+    fresh.lists = std::make_shared<KeyLists>(mixed_items(*fresh.lists, *held.lists, keep));
+    for (std::size_t b = 0; b < keep.size(); ++b) {
+      if (keep[b] != 0) fresh.covered[b] = held.covered[b];
+    }
+  }
+  held = std::move(fresh);
   return held.lists;
 }
 
@@ -231,6 +277,6 @@ double Controller::sparse_share() const {
   return static_cast<double>(sparse) / static_cast<double>(heads_.size());
 }
 
-double Controller::kept_share() const { return all_pairs_ > 0 ? kept_pairs_ / all_pairs_ : 1; }
+double Controller::kept_share() const { return pairs_[1] > 0 ? pairs_[0] / pairs_[1] : 1; }
 
 }  // namespace reel::sparsity

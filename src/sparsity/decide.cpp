@@ -3,7 +3,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/sized.h"
 #include "kernels/elementwise.h"
+#include "sparsity/choose.h"
 #include "sparsity/controller.h"
 
 namespace reel::sparsity {
@@ -17,7 +19,25 @@ constexpr double kAverageDecay = 0.6;
 constexpr double kGood = 0.92, kStillGood = 0.87;
 constexpr double kStillPays = 1.15;
 
-std::size_t sized(std::int64_t n) { return static_cast<std::size_t>(n); }
+// Profiles as numbers, for other ranks.
+std::int64_t numbers_of_profile(std::size_t choices) { return static_cast<std::int64_t>(4 + 5 * choices); }
+
+void add_numbers(const HeadProfile& profile, std::vector<double>& out) {
+  out.insert(out.end(), {profile.query_sparsity, profile.overlap, profile.needed, profile.covered});
+  for (const HeadProfile::Predicted& each : profile.predicted) {
+    out.insert(out.end(),
+               {static_cast<double>(each.samples), each.needed, each.needed_tiles, each.covered, each.recall});
+  }
+}
+
+HeadProfile profile_of(std::span<const double> numbers) {
+  HeadProfile profile{numbers[0], numbers[1], numbers[2], numbers[3], {}};
+  for (std::size_t i = 4; i < numbers.size(); i += 5) {
+    profile.predicted.push_back(
+        {static_cast<std::int64_t>(numbers[i]), numbers[i + 1], numbers[i + 2], numbers[i + 3], numbers[i + 4]});
+  }
+  return profile;
+}
 
 }  // namespace
 
@@ -26,22 +46,36 @@ bool Controller::profiles_at(std::int64_t step) const {
   return step % every == 0;
 }
 
-void Controller::look(const Seen& seen, Threads& threads) {
-  const bool now = profiles_at(step_);
-  if (config_.mode != "dynamic" && (config_.mode != "static" || !now)) return;
+void Controller::look(Seen seen, Threads& threads) {
+  const bool now = profiles_at(step_) && pass_ == 0, dynamic = config_.mode == "dynamic";
+  if (!dynamic && config_.mode != "static") return;
+  // Most passes teach nothing and are not read; choose_keys looks for numbers that are not finite by itself.
+  if (!now && !(dynamic && predictor_->learns_always())) return;
   // A clip whose numbers are not finite teaches nothing, and the profile of it would stay in the averages for good.
   const std::size_t size = sized(seen.batch * seen.tokens * shape_.heads * shape_.head_dim);
-  if (kernels::any_not_finite({seen.q, size}, threads) || kernels::any_not_finite({seen.k, size}, threads)) return;
-  if (config_.mode == "static") return average_weights(seen, threads);
+  double spoilt =
+      kernels::any_not_finite({seen.q, size}, threads) || kernels::any_not_finite({seen.k, size}, threads) ? 1 : 0;
+  if (seen.ranks != nullptr) seen.ranks->largest({&spoilt, 1});
+  if (spoilt != 0) return;
   // What the predictor knew before this pass is what is judged: the clip at hand must not help it.
-  const bool known = predictor_->knows(seen.layer);
+  const bool known = dynamic && predictor_->knows(seen.layer);
+  Ranks::Heads q, k;
+  ClipHeads clip;
+  if (seen.ranks != nullptr && (now || !known)) {
+    q = seen.ranks->by_heads(seen.q), k = seen.ranks->by_heads(seen.k);
+    if (q.count > 0) clip = {q.first, q.count, q.values.data(), k.values.data()};
+    seen.clip = &clip;
+  }
+  if (!dynamic) return average_weights(seen, threads);
   if (known && now) profile(seen, threads);
   predictor_->learn(seen, now, threads);
   if (!known && predictor_->knows(seen.layer)) profile(seen, threads);
 }
 
+// Each rank looks at some of the heads; all of them decide about all heads.
 void Controller::profile(const Seen& seen, Threads& threads) {
-  const std::int64_t dim = shape_.head_dim, width = shape_.heads * dim;
+  const std::int64_t dim = shape_.head_dim, tokens = seen.all_tokens();
+  const ClipHeads clip = seen.clip_of(shape_);
   Seen first = seen;
   first.batch = 1;
   std::vector<std::int64_t> heads(sized(shape_.heads));
@@ -54,10 +88,12 @@ void Controller::profile(const Seen& seen, Threads& threads) {
         static_cast<std::int32_t>((i * order_->groups() / looked + step_ * 7 + seen.layer * 3) % order_->groups()));
   }
   ProfileInput in;
-  in.keys = seen.tokens, in.head_dim = dim;
-  in.q_stride = in.k_stride = width;
+  in.keys = tokens, in.head_dim = dim;
+  in.q_stride = in.k_stride = clip.count * dim;
   in.scale = 1.0f / std::sqrt(static_cast<float>(dim));
   in.mass = config_.mass;
+  in.always = always_;
+  const bool fixed = config_.keys > 0 || !config_.layer_keys.empty();
   in.samples = config_.samples > 0 ? std::vector<std::int64_t>{config_.samples}
                                    : std::vector<std::int64_t>{std::min<std::int64_t>(16, all), all};
   // The queries that are scored, group by group and choice by choice.
@@ -65,21 +101,27 @@ void Controller::profile(const Seen& seen, Threads& threads) {
   for (const std::int32_t g : groups) {
     in.groups.push_back({order_->group_starts[sized(g)], order_->group_starts[sized(g) + 1]});
     for (const std::int64_t samples : in.samples) {
-      const auto& tokens = samples_of(samples);
-      rows.insert(rows.end(), tokens.begin() + g * samples, tokens.begin() + (g + 1) * samples);
+      const auto& sampled = samples_of(samples);
+      rows.insert(rows.end(), sampled.begin() + g * samples, sampled.begin() + (g + 1) * samples);
     }
   }
   for (std::int64_t h = 0; h < shape_.heads; ++h) in.rank = std::max(in.rank, predictor_->rank(seen.layer, h));
-  Buffer<float> low_q(sized(shape_.heads * in.rank) * rows.size()), low_k(sized(shape_.heads * seen.tokens * in.rank));
-  predictor_->predict(first, heads, rows, in.rank, low_q.data(), low_k.data(), threads);
+  Predicted low;
+  if (seen.ranks == nullptr || seen.ranks->group == 0) {
+    low = predict_all(*predictor_, first, heads, rows, in.rank, threads);
+  }
+  std::vector<double> seen_heads;
+  for (std::int64_t h = clip.first; h < clip.first + clip.count; ++h) {
+    in.q = clip.q + (h - clip.first) * dim, in.k = clip.k + (h - clip.first) * dim;
+    in.low_q = low.q.data() + h * in.rank * static_cast<std::int64_t>(rows.size());
+    in.low_k = low.k.data() + h * in.rank * tokens;
+    in.size = fixed || head(seen.layer, h).profiles > 0 ? share_for(seen.layer, h) : held_share_ + 0.1;
+    add_numbers(profile_head(in, threads), seen_heads);
+  }
+  const std::int64_t each = numbers_of_profile(in.samples.size());
+  if (seen.ranks != nullptr) seen_heads = seen.ranks->share(seen_heads, each);
   for (std::int64_t h = 0; h < shape_.heads; ++h) {
-    in.q = seen.q + h * dim, in.k = seen.k + h * dim;
-    in.low_q = low_q.data() + h * in.rank * static_cast<std::int64_t>(rows.size());
-    in.low_k = low_k.data() + h * in.rank * seen.tokens;
-    in.size = config_.keys > 0                   ? config_.keys
-              : head(seen.layer, h).profiles > 0 ? static_cast<double>(head(seen.layer, h).needed_predicted)
-                                                 : 0.1;
-    decide(seen.layer, h, profile_head(in, threads));
+    decide(seen.layer, h, profile_of(std::span<const double>(seen_heads).subspan(sized(h * each), sized(each))));
   }
 }
 
@@ -101,8 +143,8 @@ void Controller::decide(int layer, std::int64_t h, const HeadProfile& seen) {
   average(head.query_sparsity, seen.query_sparsity);
   average(head.overlap, seen.overlap);
   average(head.needed, seen.needed);
-  average(head.needed_predicted, best->needed);
-  average(head.needed_tiles, best->needed_tiles);
+  average(head.needed_predicted, std::min(1.0, best->needed + held_share_));
+  average(head.needed_tiles, std::min(1.0, best->needed_tiles + held_tiles_share_));
   average(head.covered, best->covered);
   average(head.quality, seen.covered > 0 ? best->covered / seen.covered : 0);
   average(head.recall, best->recall);
@@ -113,8 +155,7 @@ void Controller::decide(int layer, std::int64_t h, const HeadProfile& seen) {
     head.sparse = step_ >= config_.start && share_for(layer, h) < 1 ? 1.0f : 0.0f;
     return;
   }
-  const double tile = config_.keys > 0 ? 0 : 1.0 / static_cast<double>(order_->groups());
-  const double share = share_for(layer, h) + tile;
+  const double share = std::max(share_for(layer, h), held_share_);
   const bool was = head.sparse != 0;
   const bool good = static_cast<double>(head.quality) >= (was ? kStillGood : kGood);
   const bool pays = share <= static_cast<double>(options_.break_even.share) * (was ? kStillPays : 1.0);
@@ -128,7 +169,7 @@ bool Controller::lists_fit(int layer, std::int64_t h) const {
   for (int l = 0; l < static_cast<int>(shape_.layers); ++l) {
     for (std::int64_t i = 0; i < shape_.heads; ++i) {
       if (head(l, i).sparse != 0 || (l == layer && i == h)) {
-        keys += share_for(l, i) * static_cast<double>(order_->tokens());
+        keys += std::max(share_for(l, i), held_share_) * static_cast<double>(order_->tokens());
       }
     }
   }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/buffer.h"
+#include "base/sized.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 #include "kernels/softmax.h"
@@ -10,8 +11,6 @@
 namespace reel::sparsity {
 
 namespace {
-
-std::size_t sized(std::int64_t n) { return static_cast<std::size_t>(n); }
 
 // The weights that queries [queries][dim] give to keys [keys][dim], rows `stride` floats apart.
 void attend(const DistilInput& in, const float* q, const float* k, std::int64_t dim, std::int64_t stride,

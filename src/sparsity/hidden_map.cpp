@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/sized.h"
 #include "kernels/chunks.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
@@ -13,9 +14,7 @@ namespace reel::sparsity {
 
 namespace {
 
-constexpr float kEps = 1e-6f;
-
-std::size_t sized(std::int64_t n) { return static_cast<std::size_t>(n); }
+constexpr float kNormEps = 1e-6f;
 
 }  // namespace
 
@@ -81,7 +80,7 @@ void HiddenMap::forward(kernels::ConstRows x, const Turns& turns, float* y, Kept
                  .bias = bias_.data()},
                 threads);
   if (norm_.size() > 0) {
-    kernels::rms_norm(u, gain_.data(), kEps, out, kept.rstd.data(), threads);
+    kernels::rms_norm(u, gain_.data(), kNormEps, out, kept.rstd.data(), threads);
   } else {
     kernels::copy_rows(u, out, threads);
   }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "base/buffer.h"
+#include "base/sized.h"
+
 namespace reel::sparsity {
 
 namespace {
@@ -9,15 +12,36 @@ namespace {
 constexpr std::int64_t kLookedTokens = 512;  // tell variances well enough
 constexpr double kMargin = 1.5;              // less is no gain over what was learnt for the pair that is there
 
-std::size_t sized(std::int64_t n) { return static_cast<std::size_t>(n); }
+// Tokens of the first clip that are looked at, [tokens][heads][head_dim].
+struct Looked {
+  std::int64_t tokens = 0;
+  Buffer<float> q, k;
+};
 
-double energy(const Seen& seen, const Shape& shape, std::int64_t head, std::span<const std::int32_t> numbers) {
-  const std::int64_t width = shape.heads * shape.head_dim,
-                     step = std::max<std::int64_t>(1, seen.tokens / kLookedTokens);
-  double qq[2][2] = {}, kk[2][2] = {}, mean[2] = {}, count = 0;
-  for (std::int64_t t = 0; t < seen.tokens; t += step, ++count) {
-    const float* q = seen.q + t * width + head * shape.head_dim;
-    const float* k = seen.k + t * width + head * shape.head_dim;
+Looked look(const Seen& seen, std::int64_t width) {
+  const std::int64_t step = std::max<std::int64_t>(1, seen.all_tokens() / kLookedTokens);
+  std::vector<std::int32_t> tokens;
+  for (std::int64_t t = 0; t < seen.all_tokens(); t += step) tokens.push_back(static_cast<std::int32_t>(t));
+  const auto rows = [&](const float* x) {
+    if (seen.ranks != nullptr) return seen.ranks->first_clip(x, width, tokens);
+    Buffer<float> some(tokens.size() * sized(width));
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      std::copy_n(x + tokens[i] * width, width, some.data() + i * sized(width));
+    }
+    return some;
+  };
+  Looked looked{static_cast<std::int64_t>(tokens.size()), rows(seen.q), {}};
+  looked.k = rows(seen.k);
+  return looked;
+}
+
+double energy(const Looked& looked, const Shape& shape, std::int64_t head, std::span<const std::int32_t> numbers) {
+  const std::int64_t width = shape.heads * shape.head_dim;
+  double qq[2][2] = {}, kk[2][2] = {}, mean[2] = {};
+  const auto count = static_cast<double>(looked.tokens);
+  for (std::int64_t t = 0; t < looked.tokens; ++t) {
+    const float* q = looked.q.data() + t * width + head * shape.head_dim;
+    const float* k = looked.k.data() + t * width + head * shape.head_dim;
     for (std::size_t a = 0; a < numbers.size(); ++a) {
       mean[a] += static_cast<double>(k[numbers[a]]);
       for (std::size_t b = 0; b < numbers.size(); ++b) {
@@ -70,12 +94,13 @@ std::int64_t turned_heads(const tape::RopeAngles* angles, const Shape& shape) {
 
 std::vector<float> energies(const Seen& seen, const Shape& shape) {
   const tape::RopeAngles* angles = seen.origin->rope;
+  const Looked looked = look(seen, shape.heads * shape.head_dim);
   std::vector<float> all(sized(shape.heads * shape.head_dim), 0.0f);
   for (std::int64_t h = 0; h < shape.heads; ++h) {
     const bool turned = h < turned_heads(angles, shape);
     for (std::int64_t i = 0; i < shape.head_dim / (turned ? 2 : 1); ++i) {
       all[sized(h * shape.head_dim + i)] =
-          static_cast<float>(energy(seen, shape, h, numbers_of(i, turned, angles, shape)));
+          static_cast<float>(energy(looked, shape, h, numbers_of(i, turned, angles, shape)));
     }
   }
   return all;

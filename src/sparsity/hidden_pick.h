@@ -16,7 +16,7 @@ namespace reel::sparsity {
 // How many heads are turned: the first ones.
 std::int64_t turned_heads(const tape::RopeAngles* angles, const Shape& shape);
 
-// Of one pass, its first item: [heads][head_dim], pairs of heads that are turned in the first half of their row.
+// Of one pass, the first clip: [heads][head_dim], pairs of heads that are turned in the first half of their row.
 std::vector<float> energies(const Seen& seen, const Shape& shape);
 
 // [heads][rank], in [0, head_dim). Heads that are turned get whole pairs, the two numbers next to each other.

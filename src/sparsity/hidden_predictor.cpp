@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "base/sized.h"
 #include "kernels/adamw.h"
 #include "kernels/elementwise.h"
 #include "kernels/gather.h"
@@ -28,15 +29,13 @@ constexpr double kEps = 1e-4;
 // instead of .76 (heads of 32, rank 16).
 constexpr float kEnergyDecay = 0.8f;
 
-std::size_t sized(std::int64_t n) { return static_cast<std::size_t>(n); }
-
 // Of 32 numbers 16 find .83 of the keys, 24 .92 (storyboard clips, 250 steps).
 std::int64_t default_rank(std::int64_t head_dim) { return std::clamp<std::int64_t>(head_dim * 3 / 8 * 2, 2, 32); }
 
-std::vector<std::int32_t> all_tokens(std::int64_t tokens) {
-  std::vector<std::int32_t> all(sized(tokens));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
+std::vector<std::int32_t> tokens_from(std::int64_t first, std::int64_t count) {
+  std::vector<std::int32_t> tokens(sized(count));
+  std::iota(tokens.begin(), tokens.end(), static_cast<std::int32_t>(first));
+  return tokens;
 }
 
 // Some rows of x [tokens][width].
@@ -45,6 +44,24 @@ Buffer<float> gathered(const float* x, std::int64_t tokens, std::int64_t width, 
   Buffer<float> out(rows.size() * sized(width));
   kernels::gather_rows({x, sized(tokens), sized(width)}, rows, {out.data(), rows.size(), sized(width)}, threads);
   return out;
+}
+
+// All tokens of the first clip, and some of them, of x [clips][tokens here][width].
+struct FirstClip {
+  const float* data = nullptr;
+  Buffer<float> held = {};  // where it came from other ranks
+};
+FirstClip first_clip(const Seen& seen, const float* x, std::int64_t width) {
+  if (seen.ranks == nullptr) return {x};
+  FirstClip clip;
+  clip.held = seen.ranks->first_clip(x, width, tokens_from(0, seen.all_tokens()));
+  clip.data = clip.held.data();
+  return clip;
+}
+Buffer<float> first_clip(const Seen& seen, const float* x, std::int64_t width, std::span<const std::int32_t> rows,
+                         Threads& threads) {
+  return seen.ranks != nullptr ? seen.ranks->first_clip(x, width, rows)
+                               : gathered(x, seen.tokens, width, rows, threads);
 }
 
 }  // namespace
@@ -71,10 +88,11 @@ HiddenMap HiddenPredictor::map(const Seen& seen, const Layer& layer, int side) c
 
 // From the first pass of a layer; what it was where something in it is not finite.
 void HiddenPredictor::start(const Seen& seen, Layer& layer, Threads& threads) const {
-  const std::size_t n = sized(shape_.heads * rank_), stride = sized(width_ + 2), tokens = sized(seen.tokens);
-  const float* hidden = seen.origin->hidden.data();
-  for (const float* values : {seen.q, seen.k, hidden}) {
-    if (kernels::any_not_finite({values, tokens * sized(width_)}, threads)) return;
+  const std::size_t n = sized(shape_.heads * rank_), stride = sized(width_ + 2), tokens = sized(seen.all_tokens());
+  const FirstClip q = first_clip(seen, seen.q, width_), k = first_clip(seen, seen.k, width_);
+  const FirstClip hidden = first_clip(seen, seen.origin->hidden.data(), width_);
+  for (const FirstClip* values : {&q, &k, &hidden}) {
+    if (kernels::any_not_finite({values->data, tokens * sized(width_)}, threads)) return;
   }
   Layer fresh;
   fresh.energies = energies(seen, shape_);
@@ -84,12 +102,12 @@ void HiddenPredictor::start(const Seen& seen, Layer& layer, Threads& threads) co
   fresh.second = Buffer<float>::zeros(2 * side_floats());
   for (std::size_t i = 0; i < 2 * n; ++i) fresh.learnt[(i + 1) * stride - 1] = 1;
   // The picked numbers are larger than those they stand for in the norm: a gain for each head makes up for it.
-  const Turns turns = turns_of(seen.origin->rope, fresh.picked, shape_, all_tokens(seen.tokens), threads);
+  const Turns turns = turns_of(seen.origin->rope, fresh.picked, shape_, tokens_from(0, seen.all_tokens()), threads);
   Buffer<float> y(tokens * n);
   for (int side = 0; side < 2; ++side) {
     HiddenMap::Kept kept;
-    map(seen, fresh, side).forward({hidden, tokens, sized(width_)}, turns, y.data(), kept, threads);
-    const float* truth = side == 0 ? seen.q : seen.k;
+    map(seen, fresh, side).forward({hidden.data, tokens, sized(width_)}, turns, y.data(), kept, threads);
+    const float* truth = side == 0 ? q.data : k.data;
     for (std::size_t h = 0; h < sized(shape_.heads); ++h) {
       double wanted = 0, got = 0;
       for (std::size_t i = h * sized(rank_); i < (h + 1) * sized(rank_); ++i) {
@@ -116,26 +134,26 @@ void HiddenPredictor::learn(const Seen& seen, bool profiled, Threads& threads) {
   if (!knows(seen.layer)) return;
 
   // Queries spread over the clip, others in every pass.
-  const std::int64_t queries = std::min(kLearntQueries, seen.tokens);
+  const std::int64_t tokens = seen.all_tokens(), queries = std::min(kLearntQueries, tokens);
   const Random random(seed_, static_cast<std::uint64_t>(seen.layer));
   std::vector<std::int32_t> rows;
   for (std::int64_t i = 0; i < queries; ++i) {
-    const std::int64_t first = i * seen.tokens / queries, end = (i + 1) * seen.tokens / queries;
+    const std::int64_t first = i * tokens / queries, end = (i + 1) * tokens / queries;
     const std::uint64_t draw = random.below(static_cast<std::uint64_t>(layer.updates * kLearntQueries + i),
                                             static_cast<std::uint64_t>(end - first));
     rows.push_back(static_cast<std::int32_t>(first + static_cast<std::int64_t>(draw)));
   }
 
-  const float* hidden = seen.origin->hidden.data();
-  const Buffer<float> hidden_q = gathered(hidden, seen.tokens, width_, rows, threads);
-  const Buffer<float> true_q = gathered(seen.q, seen.tokens, width_, rows, threads);
+  const FirstClip hidden = first_clip(seen, seen.origin->hidden.data(), width_), k = first_clip(seen, seen.k, width_);
+  const Buffer<float> hidden_q = gathered(hidden.data, tokens, width_, rows, threads);
+  const Buffer<float> true_q = first_clip(seen, seen.q, width_, rows, threads);
   const kernels::ConstRows x_q(hidden_q.data(), rows.size(), sized(width_));
-  const kernels::ConstRows x_k(hidden, sized(seen.tokens), sized(width_));
+  const kernels::ConstRows x_k(hidden.data, sized(tokens), sized(width_));
   const Turns turns_q = turns_of(seen.origin->rope, layer.picked, shape_, rows, threads);
-  const Turns turns_k = turns_of(seen.origin->rope, layer.picked, shape_, all_tokens(seen.tokens), threads);
+  const Turns turns_k = turns_of(seen.origin->rope, layer.picked, shape_, tokens_from(0, tokens), threads);
   const HiddenMap map_q = map(seen, layer, 0), map_k = map(seen, layer, 1);
   HiddenMap::Kept kept_q, kept_k;
-  Buffer<float> low_q(rows.size() * map_q.numbers()), low_k(sized(seen.tokens) * map_k.numbers());
+  Buffer<float> low_q(rows.size() * map_q.numbers()), low_k(sized(tokens) * map_k.numbers());
   map_q.forward(x_q, turns_q, low_q.data(), kept_q, threads);
   map_k.forward(x_k, turns_k, low_k.data(), kept_k, threads);
 
@@ -144,9 +162,9 @@ void HiddenPredictor::learn(const Seen& seen, bool profiled, Threads& threads) {
           .head_dim = shape_.head_dim,
           .rank = rank_,
           .queries = queries,
-          .keys = seen.tokens,
+          .keys = tokens,
           .q = true_q.data(),
-          .k = seen.k,
+          .k = k.data,
           .low_q = low_q.data(),
           .low_k = low_k.data()},
          dlow_q.data(), dlow_k.data(), threads);
@@ -189,8 +207,11 @@ void HiddenPredictor::predict(const Seen& seen, std::span<const std::int64_t> he
   REEL_CHECK(fits(seen) && knows(seen.layer) && rank >= rank_);
   const Layer& layer = layers_[sized(seen.layer)];
   for (int side = 0; side < 2; ++side) {
-    const std::vector<std::int32_t> all = side == 0 ? std::vector<std::int32_t>() : all_tokens(seen.tokens);
-    const std::span<const std::int32_t> tokens = side == 0 ? rows : std::span<const std::int32_t>(all);
+    std::vector<std::int32_t> tokens = tokens_from(seen.first(), seen.tokens);
+    if (side == 0) {
+      tokens.assign(rows.begin(), rows.end());
+      for (std::int32_t& token : tokens) token += static_cast<std::int32_t>(seen.first());
+    }
     const Turns turns = turns_of(seen.origin->rope, layer.picked, shape_, tokens, threads);
     const HiddenMap low = map(seen, layer, side);
     float* out = side == 0 ? low_q : low_k;

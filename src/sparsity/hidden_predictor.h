@@ -26,6 +26,7 @@ class HiddenPredictor final : public Predictor {
                std::int64_t rank, float* low_q, float* low_k, Threads& threads) const override;
   // One step of AdamW, taken at once; where `profiled`, pairs may be exchanged, too. A pass whose gradient is not
   // finite changes nothing.
+  bool learns_always() const override { return true; }
   void learn(const Seen& seen, bool profiled, Threads& threads) override;
   std::vector<Saved> save() const override;
   void load(const SafetensorsFile& file) override;

@@ -77,6 +77,7 @@ class RandomProjection final : public Predictor {
       for (std::int64_t t = 0; t < seen.tokens; ++t) low_k = project(seen.k, t, h, low_k);
     }
   }
+  bool learns_always() const override { return false; }
   void learn(const Seen&, bool, Threads&) override {}
   std::vector<Saved> save() const override { return {}; }
   void load(const SafetensorsFile&) override {}

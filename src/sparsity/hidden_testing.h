@@ -64,20 +64,23 @@ class WanLayer {
     std::vector<float> x(static_cast<std::size_t>(batch * kTokens * width));
     for (std::int64_t b = 0; b < batch; ++b) {
       const Random random(77 + number, static_cast<std::uint64_t>(b));
+      std::vector<float> places(3 * kThings), codes(kThings * kCode);
+      for (std::size_t i = 0; i < places.size(); ++i) places[i] = kGrid * random.uniform(i);
+      for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = random.normal(1000 + i);
       for (std::int64_t t = 0; t < kTokens; ++t) {
         const std::int64_t at[3] = {t / (kGrid * kGrid), t / kGrid % kGrid, t % kGrid};
-        std::uint64_t nearest = 0;
+        std::size_t nearest = 0;
         double least = 1e9;
-        for (std::uint64_t thing = 0; thing < 12; ++thing) {
+        for (std::size_t thing = 0; thing < kThings; ++thing) {
           double distance = 0;
-          for (std::uint64_t axis = 0; axis < 3; ++axis) {
-            const double place = static_cast<double>(kGrid * random.uniform(thing * 3 + axis));
-            distance += std::pow(static_cast<double>(at[axis]) - place, 2);
+          for (std::size_t axis = 0; axis < 3; ++axis) {
+            const double away = static_cast<double>(at[axis]) - static_cast<double>(places[thing * 3 + axis]);
+            distance += away * away;
           }
           if (distance < least) least = distance, nearest = thing;
         }
         for (std::int64_t c = 0; c < kCode; ++c) {
-          const float code = random.normal(1000 + nearest * kCode + static_cast<std::uint64_t>(c)) +
+          const float code = codes[nearest * kCode + static_cast<std::size_t>(c)] +
                              0.7f * random.normal(2000 + static_cast<std::uint64_t>(t * kCode + c));
           for (std::int64_t j = 0; j < width; ++j) {
             x[static_cast<std::size_t>((b * kTokens + t) * width + j)] +=
@@ -147,6 +150,7 @@ class WanLayer {
 
  private:
   static constexpr std::int64_t kCode = 24;
+  static constexpr std::size_t kThings = 12;
 
   static double dot(const float* a, const float* b, std::int64_t n) { return std::inner_product(a, a + n, b, 0.0); }
   static std::vector<std::size_t> heaviest(const std::vector<double>& scores) {

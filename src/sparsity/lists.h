@@ -1,4 +1,5 @@
-// Lists of keys that need no scores (the controls), and what all lists share: the group's own tile.
+// Lists of keys that need no scores (the controls), and what all lists share: a budget of keys, and tokens that they
+// hold whatever it is: those of the group's own tile and `always` (tokens, ascending).
 #pragma once
 
 #include <cstdint>
@@ -10,19 +11,35 @@
 
 namespace reel::sparsity {
 
-// The lists of `chosen` (one for each (batch, head, group), as attention::select gives them) with the tokens of the own
-// group and those of `always` (ascending) added; heads that are dense in `chosen` stay so.
-attention::KeyLists with_own_tile(const attention::KeyLists& chosen, std::span<const std::int32_t> always = {});
+constexpr double kControlKeys = 0.1;  // share of keys of the controls where none is given
+
+// How many of n entries a share of them is: never more than it.
+std::int64_t budget_of(double share, std::int64_t n);
+
+// What every list of group g holds: the tokens of its tile and those of `always`, ascending.
+std::vector<std::int32_t> held_tokens(const TokenOrder& order, std::int64_t g, std::span<const std::int32_t> always);
+
+// How much that is, of all keys and mean over groups, where entries are `granularity` tokens.
+double held_share(const TokenOrder& order, std::span<const std::int32_t> always, int granularity);
+
+// Those of `count` batch items.
+attention::KeyLists some_items(const attention::KeyLists& lists, std::int64_t first, std::int64_t count);
+// Those of `lists`, but for batch items b with others_of[b], which are those of `others`; both are alike.
+attention::KeyLists mixed_items(const attention::KeyLists& lists, const attention::KeyLists& others,
+                                std::span<const std::uint8_t> others_of);
 
 // The tokens of some frames, in tile order, ascending.
 std::vector<std::int32_t> tokens_of_frames(const TokenOrder& order, std::span<const std::int64_t> frames);
 
-// For every head the same lists: the own tile and the tokens nearest to the middle of the tile, `share` of all in sum.
-attention::KeyLists window_lists(const TokenOrder& order, std::int64_t batch, std::int64_t heads, double share);
-// Own tile and random tokens.
+// All of the following have budget_of(share, tokens) tokens a list, or what every list holds where that is more.
+// For every head the same: the tokens nearest to the middle of the tile.
+attention::KeyLists window_lists(const TokenOrder& order, std::int64_t batch, std::int64_t heads, double share,
+                                 std::span<const std::int32_t> always = {});
+// Drawn for every list.
 attention::KeyLists random_own_lists(const TokenOrder& order, std::int64_t batch, std::int64_t heads, double share,
-                                     std::uint64_t seed);
-// The own tile alone.
-attention::KeyLists own_lists(const TokenOrder& order, std::int64_t batch, std::int64_t heads);
+                                     std::uint64_t seed, std::span<const std::int32_t> always = {});
+// What every list holds, and nothing else.
+attention::KeyLists own_lists(const TokenOrder& order, std::int64_t batch, std::int64_t heads,
+                              std::span<const std::int32_t> always = {});
 
 }  // namespace reel::sparsity

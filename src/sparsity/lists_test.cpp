@@ -11,7 +11,6 @@ namespace reel::sparsity {
 namespace {
 
 using attention::KeyLists;
-using attention::KeyListsBuilder;
 using testing::tokens_of;
 using List = std::vector<std::int32_t>;
 
@@ -20,41 +19,45 @@ List list(const KeyLists& lists, std::int64_t b, std::int64_t h, std::int64_t g)
   return {found.begin(), found.end()};
 }
 
-// Groups of 3, 1 and 4 tokens.
-TEST(WithOwnTile, AddsTheTokensOfTheGroupOnce) {
-  KeyListsBuilder builder(1, 2, 8, {0, 3, 4, 8});
-  builder.add(List{1, 5});
-  builder.add(List{});
-  builder.add(List{0, 2, 3, 7});
-  builder.add_dense_head();
-  const KeyLists lists = with_own_tile(builder.finish());
-  EXPECT_EQ(list(lists, 0, 0, 0), (List{0, 1, 2, 5}));
-  EXPECT_EQ(list(lists, 0, 0, 1), (List{3}));
-  EXPECT_EQ(list(lists, 0, 0, 2), (List{0, 2, 3, 4, 5, 6, 7}));
-  EXPECT_TRUE(lists.dense(0, 1));
-  EXPECT_FALSE(lists.dense(0, 0));
+TEST(BudgetOf, IsNeverMoreThanTheShare) {
+  EXPECT_EQ(budget_of(0.15, 1024), 153);
+  EXPECT_EQ(budget_of(0.29, 100), 29) << "0.29 * 100 < 29";
+  EXPECT_EQ(budget_of(0.1, 30), 3);
+  EXPECT_EQ(budget_of(0.7, 10), 7);
+  EXPECT_EQ(budget_of(0, 100), 0);
+  EXPECT_EQ(budget_of(1, 100), 100);
+  EXPECT_EQ(budget_of(0.001, 100), 0);
 }
 
-TEST(WithOwnTile, AddsWhatIsAlwaysKept) {
-  KeyListsBuilder builder(2, 1, 8, {0, 3, 4, 8});
-  for (int i = 0; i < 6; ++i) builder.add(List{4});
-  const KeyLists lists = with_own_tile(builder.finish(), List{2, 6});
-  for (std::int64_t b = 0; b < 2; ++b) {
-    EXPECT_EQ(list(lists, b, 0, 0), (List{0, 1, 2, 4, 6}));
-    EXPECT_EQ(list(lists, b, 0, 1), (List{2, 3, 4, 6}));
-    EXPECT_EQ(list(lists, b, 0, 2), (List{2, 4, 5, 6, 7}));
+TEST(HeldTokens, AreTheOwnTileAndThoseAlwaysKeptOnce) {
+  const TokenOrder order = tile_order({3, 2, 2}, {2, 2, 2});  // groups of 8 and 4
+  EXPECT_EQ(held_tokens(order, 1, {}), (List{8, 9, 10, 11}));
+  EXPECT_EQ(held_tokens(order, 1, List{0, 9, 11}), (List{0, 8, 9, 10, 11}));
+  EXPECT_EQ(held_tokens(order, 0, List{11}), (List{0, 1, 2, 3, 4, 5, 6, 7, 11}));
+}
+
+// Ragged tiles, kept frames, budgets below what lists hold and near all keys.
+TEST(Controls, FillTheBudgetExactly) {
+  const TokenOrder order = tile_order({5, 6, 9}, {2, 4, 4});
+  for (const std::vector<std::int64_t>& frames : {std::vector<std::int64_t>{}, {1}, {0, 4}}) {
+    const List always = tokens_of_frames(order, frames);
+    for (const double share : {0.0, 0.01, 0.1, 0.35, 0.5, 0.999, 1.0}) {
+      const KeyLists window = window_lists(order, 2, 2, share, always);
+      const KeyLists random = random_own_lists(order, 2, 2, share, 7, always);
+      const KeyLists own = own_lists(order, 2, 2, always);
+      for (std::int64_t i = 0; i < 4 * order.groups(); ++i) {
+        const std::int64_t b = i / order.groups() / 2, h = i / order.groups() % 2, g = i % order.groups();
+        const List held = held_tokens(order, g, always);
+        const std::int64_t size = std::max(budget_of(share, 270), static_cast<std::int64_t>(held.size()));
+        EXPECT_EQ(list(own, b, h, g), held);
+        for (const KeyLists* each : {&window, &random}) {
+          const List keys = list(*each, b, h, g);
+          EXPECT_EQ(static_cast<std::int64_t>(keys.size()), size) << share;
+          EXPECT_TRUE(std::includes(keys.begin(), keys.end(), held.begin(), held.end()));
+        }
+      }
+    }
   }
-}
-
-// Groups that begin and end inside tiles of 64 keys: every tile they touch.
-TEST(WithOwnTile, TakesEveryTileOfKeysThatTheGroupTouches) {
-  KeyListsBuilder builder(1, 1, 200, {0, 63, 65, 128, 200}, attention::kTileKeys);
-  for (const List& each : {List{2}, List{}, List{0, 1, 2, 3}, List{0}}) builder.add(each);
-  const KeyLists lists = with_own_tile(builder.finish(), List{130, 131, 150});
-  EXPECT_EQ(list(lists, 0, 0, 0), (List{0, 2}));
-  EXPECT_EQ(list(lists, 0, 0, 1), (List{0, 1, 2}));
-  EXPECT_EQ(list(lists, 0, 0, 2), (List{0, 1, 2, 3}));
-  EXPECT_EQ(list(lists, 0, 0, 3), (List{0, 2, 3}));
 }
 
 TEST(TokensOfFrames, AreThoseOfTheFramesInTileOrder) {
@@ -85,8 +88,7 @@ TEST(WindowLists, HoldTheOwnTileAndThenTheNearestUpToTheShare) {
       const std::int64_t first = order.group_starts[static_cast<std::size_t>(g)];
       const std::int64_t size = order.group_starts[static_cast<std::size_t>(g) + 1] - first;
       const auto tokens = tokens_of(lists, 0, 1, g);
-      EXPECT_EQ(static_cast<std::int64_t>(tokens.size()),
-                std::max(size, static_cast<std::int64_t>(std::ceil(share * 270))));
+      EXPECT_EQ(static_cast<std::int64_t>(tokens.size()), std::max(size, budget_of(share, 270)));
       std::array<double, 3> middle{};
       for (std::int64_t i = first; i < first + size; ++i) {
         ASSERT_TRUE(tokens.contains(i));
@@ -124,8 +126,7 @@ TEST(RandomOwnLists, AreDrawnForEveryListAndFollowTheSeed) {
   for (std::int64_t i = 0; i < 4; ++i) {
     for (std::int64_t g = 0; g < 8; ++g) {
       const auto tokens = tokens_of(lists, i / 2, i % 2, g);
-      EXPECT_LE(tokens.size(), 154u);
-      EXPECT_GE(tokens.size(), 130u);  // some are drawn from the own tile
+      EXPECT_EQ(tokens.size(), 153u);
       for (std::int64_t own = 64 * g; own < 64 * (g + 1); ++own) EXPECT_TRUE(tokens.contains(own));
       different.insert(tokens);
     }

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/random.h"
 
 namespace reel::sparsity {
 
@@ -76,6 +77,18 @@ std::vector<std::int32_t> sample_queries(const TokenOrder& order, std::int64_t s
     for (std::int64_t s = 0; s < samples; ++s) chosen.push_back(tokens[static_cast<std::size_t>(s) % tokens.size()]);
   }
   return chosen;
+}
+
+std::vector<std::int64_t> spread_groups(const TokenOrder& order, std::int64_t count, std::uint64_t seed) {
+  count = std::min(count, order.groups());
+  const Random random(seed, 2);
+  std::vector<std::int64_t> groups;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t first = i * order.groups() / count, end = (i + 1) * order.groups() / count;
+    const std::uint64_t draw = random.below(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(end - first));
+    groups.push_back(first + static_cast<std::int64_t>(draw));
+  }
+  return groups;
 }
 
 }  // namespace reel::sparsity

@@ -17,6 +17,7 @@
 
 #include "base/safetensors.h"
 #include "base/threads.h"
+#include "sparsity/ranks.h"
 #include "tape/operations.h"
 
 namespace reel::sparsity {
@@ -33,13 +34,28 @@ struct Origin {
   const tape::RopeAngles* rope = nullptr;  // null: not turned
 };
 
-// One layer of one pass.
+// All tokens of one clip, of the heads [first, first + count): [tokens][count][head_dim].
+struct ClipHeads {
+  std::int64_t first = 0, count = 0;
+  const float* q = nullptr;
+  const float* k = nullptr;
+};
+
+// One layer of one pass, as far as it is on this rank.
 struct Seen {
   int layer = 0;
   std::int64_t batch = 1, tokens = 0;
   const float* q = nullptr;  // [batch][tokens][heads][head_dim], normed and turned, tokens in tile order
   const float* k = nullptr;
   const Origin* origin = nullptr;
+  Ranks* ranks = nullptr;           // null: one rank, all tokens are here
+  const ClipHeads* clip = nullptr;  // with ranks: what this one learns from; null where nothing is learnt
+
+  std::int64_t first() const {
+    return ranks != nullptr ? ranks->token_starts[static_cast<std::size_t>(ranks->rank)] : 0;
+  }
+  std::int64_t all_tokens() const { return ranks != nullptr ? ranks->token_starts.back() : tokens; }
+  ClipHeads clip_of(const Shape& shape) const { return clip != nullptr ? *clip : ClipHeads{0, shape.heads, q, k}; }
 };
 
 class Predictor {
@@ -50,14 +66,17 @@ class Predictor {
   virtual bool knows(int layer) const = 0;
   virtual std::int64_t rank(int layer, std::int64_t head) const = 0;
 
-  // Queries of the tokens `rows`, and keys of all tokens, of some heads: low_q
+  // Queries of the tokens `rows` (counted from the first one here), and keys of all tokens here, of some heads: low_q
   // [batch][heads.size()][rows.size()][rank], low_k [batch][heads.size()][tokens][rank]. `rank` is at least that of
   // each head; numbers beyond that of a head are zeros. Scores are their products times 1 / sqrt(head_dim), as for q
-  // and k.
+  // and k. What a token gets has the same bits whatever other tokens are here.
   virtual void predict(const Seen& seen, std::span<const std::int64_t> heads, std::span<const std::int32_t> rows,
                        std::int64_t rank, float* low_q, float* low_k, Threads& threads) const = 0;
 
-  // Once for every training pass of a layer; `profiled`: it is one of those whose true scores are looked at.
+  // Whether it learns from passes that are not profiled, too.
+  virtual bool learns_always() const = 0;
+  // Once for every training pass of a layer that it learns from, whose q and k are finite; `profiled`: it is one of
+  // those whose true scores are looked at. On many ranks all of them come to know the same.
   virtual void learn(const Seen& seen, bool profiled, Threads& threads) = 0;
 
   // For checkpoints: tensors by name.

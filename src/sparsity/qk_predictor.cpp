@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 
@@ -16,9 +17,9 @@ constexpr double kDecay = 0.8;
 constexpr std::int64_t kMostRank = 32;
 constexpr double kKeptSpectrum = 0.98;
 
-std::size_t sized(std::int64_t n) { return static_cast<std::size_t>(n); }
-
-Moments moments_of(const float* rows, std::int64_t stride, std::int64_t count, std::int64_t dim, Threads& threads) {
+// Sums over `count` rows of x x^T and of x, one after the other.
+void add_sums(const float* rows, std::int64_t stride, std::int64_t count, std::int64_t dim, std::vector<double>& out,
+              Threads& threads) {
   Buffer<float> product(sized(dim * dim)), sum(sized(dim));
   kernels::gemm({.form = kernels::Form::kDytX,
                  .rows = sized(dim),
@@ -31,10 +32,16 @@ Moments moments_of(const float* rows, std::int64_t stride, std::int64_t count, s
                 threads);
   kernels::column_sums({rows, sized(count), sized(dim), sized(stride)}, sum.data(), kernels::Write::kOverwrite,
                        threads);
+  out.insert(out.end(), product.begin(), product.end());
+  out.insert(out.end(), sum.begin(), sum.end());
+}
+
+Moments moments_of(std::span<const double> sums, std::int64_t count, std::int64_t dim) {
   Moments moments;
   moments.dim = dim;
-  for (const float value : product) moments.product.push_back(static_cast<double>(value) / static_cast<double>(count));
-  for (const float value : sum) moments.mean.push_back(static_cast<double>(value) / static_cast<double>(count));
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    (i < sized(dim * dim) ? moments.product : moments.mean).push_back(sums[i] / static_cast<double>(count));
+  }
   return moments;
 }
 
@@ -78,11 +85,16 @@ void QkPredictor::refresh(Head& head) const {
 
 void QkPredictor::learn(const Seen& seen, bool profiled, Threads& threads) {
   if (!profiled) return;
-  const std::int64_t dim = shape_.head_dim, width = shape_.heads * dim;
+  const std::int64_t dim = shape_.head_dim, tokens = seen.all_tokens(), each = dim * dim + dim;
+  const ClipHeads clip = seen.clip_of(shape_);  // one clip is enough for an average over steps
+  std::vector<double> sums;
+  for (std::int64_t h = 0; h < clip.count; ++h) {
+    for (const float* x : {clip.q, clip.k}) add_sums(x + h * dim, clip.count * dim, tokens, dim, sums, threads);
+  }
+  if (seen.ranks != nullptr) sums = seen.ranks->share(sums, 2 * each);
   std::vector<Moments> fresh;
-  for (std::int64_t h = 0; h < shape_.heads; ++h) {  // the first item of the batch is enough for an average over steps
-    fresh.push_back(moments_of(seen.q + h * dim, width, seen.tokens, dim, threads));
-    fresh.push_back(moments_of(seen.k + h * dim, width, seen.tokens, dim, threads));
+  for (std::int64_t i = 0; i < 2 * shape_.heads; ++i) {
+    fresh.push_back(moments_of(std::span<const double>(sums).subspan(sized(i * each), sized(each)), tokens, dim));
   }
   if (!std::all_of(fresh.begin(), fresh.end(), finite)) return;
   for (std::int64_t h = 0; h < shape_.heads; ++h) {

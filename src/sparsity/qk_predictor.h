@@ -16,6 +16,7 @@ class QkPredictor final : public Predictor {
   std::int64_t rank(int layer, std::int64_t head) const override { return of(layer, head).low.rank; }
   void predict(const Seen& seen, std::span<const std::int64_t> heads, std::span<const std::int32_t> rows,
                std::int64_t rank, float* low_q, float* low_k, Threads& threads) const override;
+  bool learns_always() const override { return false; }
   void learn(const Seen& seen, bool profiled, Threads& threads) override;
   std::vector<Saved> save() const override;
   void load(const SafetensorsFile& file) override;

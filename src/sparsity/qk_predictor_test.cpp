@@ -86,7 +86,7 @@ TEST(QkPredictor, ForgetsOldClips) {
   QkPredictor moved(kShape, 4), fresh(kShape, 4);
   moved.learn(seen(Layer(1, 100, kShape, 1)), true, threads);
   const Layer now(1, 100, kShape, 2);
-  for (int i = 0; i < 200; ++i) moved.learn(seen(now), true, threads);
+  for (int i = 0; i < 70; ++i) moved.learn(seen(now), true, threads);
   fresh.learn(seen(now), true, threads);
   const Predicted a(moved, now, 4), b(fresh, now, 4);
   for (std::int64_t j = 0; j < 100; ++j) EXPECT_NEAR(a.score(0, 0, j, 100), b.score(0, 0, j, 100), 1e-4);

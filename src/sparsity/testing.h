@@ -59,13 +59,9 @@ struct Layer {
 };
 
 inline std::set<std::int64_t> tokens_of(const KeyLists& lists, std::int64_t b, std::int64_t h, std::int64_t g) {
-  std::set<std::int64_t> tokens;
-  for (const std::int32_t entry : lists.list(b, h, g)) {
-    for (std::int64_t i = 0; i < lists.granularity; ++i) {
-      if (entry * lists.granularity + i < lists.keys_tokens) tokens.insert(entry * lists.granularity + i);
-    }
-  }
-  return tokens;
+  std::vector<std::int32_t> tokens;
+  lists.tokens(b, h, g, tokens);
+  return {tokens.begin(), tokens.end()};
 }
 
 inline bool same(const KeyLists& a, const KeyLists& b) {

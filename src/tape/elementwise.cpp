@@ -2,19 +2,13 @@
 
 #include <algorithm>
 
+#include "base/sized.h"
 #include "kernels/gather.h"
 #include "tape/cost.h"
 #include "tape/operations.h"
+#include "tape/rows.h"
 
 namespace reel::tape {
-
-namespace {
-
-std::size_t sized(std::int64_t n) { return static_cast<std::size_t>(n); }
-
-kernels::Rows rows_of(const Tensor& x) { return {x.data(), sized(x.rows()), sized(x.width())}; }
-
-}  // namespace
 
 Tensor activation(Tape& tape, Activation kind, const Tensor& x) {
   const Tensor y = tape.make(x.shape());
@@ -97,7 +91,7 @@ Tensor add_table(Tape& tape, const Tensor& x, Parameter& table) {
 
 Tensor add_constant(Tape& tape, const Tensor& x, std::shared_ptr<const Buffer<float>> values) {
   const std::size_t period = values->size();
-  REEL_CHECK(period > 0 && sized(x.size()) % period == 0);
+  REEL_CHECK(x.size() == 0 || (period > 0 && sized(x.size()) % period == 0));
   const Tensor y = tape.make(x.shape());
   tape.run(elementwise_cost("add_constant", x.size(), 1, 2), [&] {
     for (std::size_t at = 0; at < sized(x.size()); at += period) {

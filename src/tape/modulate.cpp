@@ -1,17 +1,15 @@
 #include "kernels/modulate.h"
 
+#include "base/sized.h"
 #include "kernels/elementwise.h"
 #include "kernels/norm.h"
 #include "tape/cost.h"
 #include "tape/operations.h"
+#include "tape/rows.h"
 
 namespace reel::tape {
 
 namespace {
-
-std::size_t sized(std::int64_t n) { return static_cast<std::size_t>(n); }
-
-kernels::Rows rows_of(const Tensor& x) { return {x.data(), sized(x.rows()), sized(x.width())}; }
 
 // Vector `which` of every item of m [items, n, width].
 kernels::Rows vectors_of(const Tensor& m, int which) {

@@ -2,14 +2,11 @@
 
 #include "tape/cost.h"
 #include "tape/operations.h"
+#include "tape/rows.h"
 
 namespace reel::tape {
 
 namespace {
-
-kernels::Rows rows_of(const Tensor& x, std::int64_t width) {
-  return {x.data(), static_cast<std::size_t>(x.size() / width), static_cast<std::size_t>(width)};
-}
 
 const float* value_of(const Parameter* p) { return p == nullptr ? nullptr : p->value; }
 

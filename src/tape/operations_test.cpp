@@ -41,6 +41,17 @@ TEST(Operations, LinearCountsFurtherAxesOfTheWeightAsInputs) {
         {{5, 3, 1, 2, 2}, {5}}, [](const Arrays& x, const Arrays& p) { return reference::linear(x[0], p[0], &p[1]); });
 }
 
+TEST(Operations, MlpIsTwoLinearLayers) {
+  for (const auto& [name, kind] : kActivations) {
+    SCOPED_TRACE(name);
+    check([k = kind](Tape& t, const Tensors& x, Table& p) { return mlp(t, x[0], p[0], &p[1], k, p[2], &p[3]); },
+          {{2, 3, 7}}, {{11, 7}, {11}, {5, 11}, {5}},
+          [k = kind](const Arrays& x, const Arrays& p) {
+            return reference::linear(reference::linear(x[0], p[0], &p[1], k), p[2], &p[3]);
+          });
+  }
+}
+
 TEST(Operations, Activations) {
   for (const auto& [name, kind] : kActivations) {
     SCOPED_TRACE(name);

@@ -123,6 +123,43 @@ Tensor slice(Tape& tape, const Tensor& x, int axis, std::int64_t first, std::int
   return y;
 }
 
+Tensor concatenate(Tape& tape, const std::vector<Tensor>& parts, int axis) {
+  REEL_CHECK(!parts.empty());
+  if (parts.size() == 1) return parts[0];
+  Shape shape = parts[0].shape();
+  const std::size_t at = static_cast<std::size_t>(axis < 0 ? axis + static_cast<int>(shape.size()) : axis);
+  shape[at] = 0;
+  bool wanted = false;
+  for (const Tensor& part : parts) {
+    shape[at] += part.shape()[at];
+    wanted = wanted || tape.wants({part});
+  }
+  const Shape strides = contiguous_strides(shape);
+  const Tensor y = tape.make(shape);
+  tape.run(elementwise_cost("concatenate", y.size(), 0, 2), [&] {
+    float* to = y.data();
+    for (const Tensor& part : parts) {
+      copy({part.shape(), contiguous_strides(part.shape()), strides}, part.data(), to, tape.threads());
+      to += part.shape()[at] * strides[at];
+    }
+  });
+  std::vector<Tensor> inputs;
+  inputs.reserve(parts.size());
+  for (const Tensor& part : parts) inputs.push_back(part.gradient_only());
+  tape.record(y, wanted, [=](Tape& back, const Tensor& dy) {
+    std::int64_t offset = 0;
+    for (const Tensor& x : inputs) {
+      const Tensor dx = back.make(x.shape());
+      back.run(elementwise_cost("concatenate", dx.size(), 0, 2), [&] {
+        copy({x.shape(), strides, contiguous_strides(x.shape())}, dy.data() + offset, dx.data(), back.threads());
+      });
+      back.give(x, dx);
+      offset += x.shape()[at] * strides[at];
+    }
+  });
+  return y;
+}
+
 Tensor pad(Tape& tape, const Tensor& x, int axis, std::int64_t count) {
   if (count == 0) return x;
   const std::size_t at = static_cast<std::size_t>(axis < 0 ? axis + static_cast<int>(x.shape().size()) : axis);

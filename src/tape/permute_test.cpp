@@ -77,6 +77,29 @@ TEST(Slice, PartsOfOneTensorOverlappingOrNotAddToOneGradient) {
       });
 }
 
+TEST(Concatenate, EveryAxisAndPartsOfAnySize) {
+  for (int axis = -3; axis < 3; ++axis) {
+    SCOPED_TRACE(axis);
+    const auto at = static_cast<std::size_t>((axis + 3) % 3);
+    std::vector<Shape> shapes(3, Shape{3, 4, 5});
+    shapes[0][at] = 2, shapes[1][at] = 0;
+    check(
+        [&](Tape& t, const Tensors& x, Table&) {
+          return concatenate(t, {x[0], x[1], x[2]}, axis);
+        },
+        shapes, {},
+        [&](const Arrays& x, const Arrays&) {
+          reference::Array y = reference::pad(x[0], at, x[2].shape[at]);
+          reference::for_each_index(x[2].shape, [&](const Shape& index) {
+            Shape to = index;
+            to[at] += 2;
+            y.at(to) = x[2].at(index);
+          });
+          return y;
+        });
+  }
+}
+
 TEST(Pad, EveryAxis) {
   for (int axis = -3; axis < 3; ++axis) {
     for (const std::int64_t count : {0, 1, 3}) {

@@ -54,7 +54,7 @@ Tensor Tape::differentiable(Shape shape, std::span<const float> values) {
 
 void Tape::write_down(Operation operation, double start) {
   operation.layer = layer_;
-  operation.phase = walking_ ? Phase::kBackward : Phase::kForward;
+  operation.phase = phase();
   options_.recorder->record(std::move(operation), start, ghost() ? 0.0 : options_.recorder->now() - start);
 }
 

@@ -71,6 +71,8 @@ class Tape {
 
   // Which layer the following operations belong to (-1: none); backward remembers it.
   void set_layer(int layer) { layer_ = layer; }
+  int layer() const { return layer_; }
+  Phase phase() const { return walking_ ? Phase::kBackward : Phase::kForward; }
 
   // --- for operations -------------------------------------------------------------------------------------------
   // Whether a gradient flows to any of these.

@@ -14,6 +14,12 @@ std::int64_t elements(const Shape& shape) {
 
 std::string shape_text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
+std::int64_t Tensor::rows() const {  // of empty tensors, too
+  std::int64_t count = 1;
+  for (std::size_t axis = 0; axis + 1 < shape_.size(); ++axis) count *= shape_[axis];
+  return count;
+}
+
 float Tensor::item() const {
   REEL_CHECK(size() == 1);
   return data() == nullptr ? 0.0f : data()[0];

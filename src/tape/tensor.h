@@ -41,7 +41,7 @@ class Tensor {
   const Shape& shape() const { return shape_; }
   std::int64_t dim(int axis) const { return shape_[axis < 0 ? shape_.size() + axis : axis]; }
   std::int64_t size() const { return elements(shape_); }
-  std::int64_t rows() const { return size() / shape_.back(); }  // all axes but the last
+  std::int64_t rows() const;  // all axes but the last
   std::int64_t width() const { return shape_.back(); }
 
   float* data() const {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -44,34 +45,64 @@ std::span<const float> part(std::span<const float> flat, const tape::Parameters&
   return flat.subspan(parameters.offset(p), static_cast<std::size_t>(p.size()));
 }
 
-void write_optimizer(const std::string& path, Trainer& trainer) {
+// State as a whole: [trained floats] on rank 0, nothing on the others.
+struct State {
+  Buffer<float> of_ranks;
+  std::span<const float> flat;
+};
+
+State whole(Trainer& trainer, std::span<const float> own) {
+  State state;
+  if (trainer.zero() == nullptr) {
+    state.flat = own;
+  } else {
+    state.of_ranks = trainer.zero()->gather_at_root(own);
+    state.flat = state.of_ranks;
+  }
+  return state;
+}
+
+// [begin, end) of the flat array from `from`, as far as the optimizer owns it, into `state`, laid out as what it owns.
+void keep_owned(const optim::Optimizer& optimizer, std::size_t begin, std::span<const float> from,
+                std::span<float> state) {
+  std::size_t at = 0;
+  for (const optim::Range& range : optimizer.owned()) {
+    const std::size_t first = std::max(range.begin, begin), last = std::min(range.end, begin + from.size());
+    if (first < last) {
+      std::copy_n(from.data() + (first - begin), last - first, state.data() + at + (first - range.begin));
+    }
+    at += range.size();
+  }
+}
+
+void write_optimizer(const std::string& path, Trainer& trainer, const State& first, const State& second) {
   const tape::Parameters& parameters = trainer.model().parameters();
   SafetensorsWriter writer;
   for (const tape::Parameter& p : parameters.all()) {
     if (!p.trained) continue;
-    writer.add("first." + p.name, p.shape, part(trainer.optimizer().first_moment(), parameters, p));
-    writer.add("second." + p.name, p.shape, part(trainer.optimizer().second_moment(), parameters, p));
+    writer.add("first." + p.name, p.shape, part(first.flat, parameters, p));
+    writer.add("second." + p.name, p.shape, part(second.flat, parameters, p));
   }
   writer.write(path);
 }
 
-void write_average(const std::string& path, Trainer& trainer) {
+void write_average(const std::string& path, Trainer& trainer, const State& average) {
   const tape::Parameters& parameters = trainer.model().parameters();
   SafetensorsWriter writer;
   for (const tape::Parameter& p : parameters.all()) {
     writer.add(model::file_name_of(trainer.config().model, p.name), p.shape,
-               p.trained ? part(trainer.optimizer().average(), parameters, p) : p.values());
+               p.trained ? part(average.flat, parameters, p) : p.values());
   }
   writer.set_metadata("format", "pt");
   writer.write(path);
 }
 
-void read_flat(const SafetensorsFile& file, const std::string& name, std::span<float> into) {
-  if (!file.contains(name) || file.info(name).elements != into.size()) {
+Buffer<float> read_flat(const SafetensorsFile& file, const std::string& name, const tape::Parameter& p) {
+  if (!file.contains(name) || file.info(name).elements != static_cast<std::size_t>(p.size())) {
     throw Error(fmt::format("{}: {} does not fit the model", file.name(), name),
                 "the run file must describe the same model");
   }
-  file.read_f32(name, into);
+  return file.read_f32(name);
 }
 
 // By step: the name of step 1000000 comes before that of step 999999.
@@ -108,22 +139,28 @@ std::string latest_checkpoint(const std::string& run) {
 void save_checkpoint(const std::string& run, Trainer& trainer, const RunState& state, std::int64_t keep) {
   REEL_CHECK(keep >= 1);
   const std::string folder = run + "/checkpoints", name = fmt::format("step-{:06}", state.step);
-  if (fs::path(latest_checkpoint(run)).filename() == name) return;  // the same step is the same checkpoint
+  double there = fs::path(latest_checkpoint(run)).filename() == name ? 1 : 0;
+  if (trainer.zero() != nullptr) {  // as rank 0 sees it
+    if (!trainer.root()) there = 0;
+    trainer.team()->world().all_reduce({&there, 1});
+  }
+  if (there != 0) return;  // the same step is the same checkpoint
+  optim::Optimizer& optimizer = trainer.optimizer();
+  const State first = whole(trainer, optimizer.first_moment()), second = whole(trainer, optimizer.second_moment());
+  const State average = optimizer.has_average() ? whole(trainer, optimizer.average()) : State{};
+  if (!trainer.root()) return;
   fs::create_directories(folder);
   const std::string temporary = folder + "/.writing";
   fs::remove_all(temporary);  // of a run that was killed
   try {
     fs::create_directory(temporary);
     model::save_model(trainer.model(), temporary);
-    if (trainer.optimizer().has_average()) write_average(temporary + "/ema.safetensors", trainer);
-    write_optimizer(temporary + "/optimizer.safetensors", trainer);
+    if (optimizer.has_average()) write_average(temporary + "/ema.safetensors", trainer, average);
+    write_optimizer(temporary + "/optimizer.safetensors", trainer, first, second);
     if (trainer.sparsity() != nullptr) trainer.sparsity()->save(temporary + "/sparsity.safetensors");
-    const nlohmann::ordered_json json = {{"step", state.step},
-                                         {"optimizer_steps", trainer.optimizer().steps_done()},
-                                         {"data_position", state.data_position},
-                                         {"skipped", state.skipped},
-                                         {"skipped_in_row", state.skipped_in_row},
-                                         {"wall_seconds", state.wall_seconds}};
+    const nlohmann::ordered_json json = {
+        {"step", state.step},       {"optimizer_steps", optimizer.steps_done()}, {"data_position", state.data_position},
+        {"skipped", state.skipped}, {"skipped_in_row", state.skipped_in_row},    {"wall_seconds", state.wall_seconds}};
     write_file_atomically(temporary + "/state.json", json.dump(2) + "\n");
     sync_folder(temporary);
     fs::remove_all(folder + "/" + name);  // written before and not pointed at: left over from a kill
@@ -166,12 +203,12 @@ std::optional<RunState> load_checkpoint(const std::string& run, Trainer& trainer
   if (averaged && optimizer.has_average()) average = SafetensorsFile::open(folder + "/ema.safetensors");
   for (const tape::Parameter& p : parameters.all()) {
     if (!p.trained) continue;
-    const std::size_t offset = parameters.offset(p), size = static_cast<std::size_t>(p.size());
-    read_flat(moments, "first." + p.name, optimizer.first_moment().subspan(offset, size));
-    read_flat(moments, "second." + p.name, optimizer.second_moment().subspan(offset, size));
+    const std::size_t offset = parameters.offset(p);
+    keep_owned(optimizer, offset, read_flat(moments, "first." + p.name, p), optimizer.first_moment());
+    keep_owned(optimizer, offset, read_flat(moments, "second." + p.name, p), optimizer.second_moment());
     if (average) {
-      read_flat(*average, model::file_name_of(trainer.config().model, p.name),
-                optimizer.average().subspan(offset, size));
+      keep_owned(optimizer, offset, read_flat(*average, model::file_name_of(trainer.config().model, p.name), p),
+                 optimizer.average());
     }
   }
   // A run that turns sparse on the way has none yet.

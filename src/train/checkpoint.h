@@ -28,6 +28,8 @@ struct RunState {
   double wall_seconds = 0;
 };
 
+// On many ranks all of them call both. What is cut over them comes together on rank 0, which writes: a checkpoint does
+// not depend on the number of ranks, and another number may go on from it.
 void save_checkpoint(const std::string& run, Trainer& trainer, const RunState& state, std::int64_t keep);
 
 // Nothing where there is no checkpoint. An Error where RUN/latest does not fit the model.

@@ -136,7 +136,22 @@ void check_storyboard(const RunConfig& c, const Toml& toml) {
       fmt::format("use diffusion.conditioning_frames = {}", c.video.frames / 2));
 }
 
+void check_parallel(const RunConfig& c, const Toml& toml) {
+  try {
+    model::check_plan(c.model.family, parallel::parse_plan(c.parallel.plan));
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: parallel.plan: {}", toml.where("parallel.plan"), error.what()), error.hint());
+  }
+}
+
 }  // namespace
+
+parallel::Cut clips_of(const RunConfig& c, int groups) {
+  if (c.train.batch >= groups) return parallel::even_cut(c.train.batch, groups);
+  throw Error(fmt::format("train.batch = {} for {} data-parallel groups of ranks: some would have no clip",
+                          c.train.batch, groups),
+              fmt::format("use train.batch = {} or more, fewer ranks, or a plan for more ranks a clip", groups));
+}
 
 void visit(Settings& s, RunConfig& c) {
   model::visit(s, c.model);
@@ -165,6 +180,11 @@ void visit(Settings& s, RunConfig& c) {
   s.integer("train.sample_steps", t.sample_steps, 1, 10000, "denoising steps for them");
   s.number("train.guidance", t.guidance, 0, 100, "classifier-free guidance for them; 1: none");
   s.string("train.start_from", t.start_from, "a model folder (diffusers form) whose weights to begin with");
+  s.section("parallel", "many ranks (docs/parallel.md)");
+  s.string("parallel.plan", c.parallel.plan,
+           "how ranks share a clip: \"dsp=4\", \"ulysses=2,ring=4\", ...; ranks beyond that share the batch");
+  s.number("parallel.wait_seconds", c.parallel.wait_seconds, 0.1, 1e9,
+           "how long a rank waits for another before the run stops");
 }
 
 RunConfig parse_run(const Toml& toml, const std::string& checkpoint) {
@@ -182,6 +202,7 @@ RunConfig parse_run(const Toml& toml, const std::string& checkpoint) {
   check_whole(c, toml);
   check_sparsity(c, toml);
   check_storyboard(c, toml);
+  check_parallel(c, toml);
   c.text = toml.text();
   return c;
 }

@@ -1,4 +1,4 @@
-// A run file: [model], [video], [data], [diffusion], [sparsity], [train].
+// A run file: [model], [video], [data], [diffusion], [sparsity], [train], [parallel].
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,8 @@
 #include "diffusion/config.h"
 #include "model/config.h"
 #include "optim/optimizer.h"
+#include "parallel/cut.h"
+#include "parallel/team.h"
 #include "sparsity/config.h"
 
 namespace reel::train {
@@ -36,6 +38,11 @@ struct TrainConfig {
   std::string start_from;
 };
 
+struct ParallelConfig {
+  std::string plan;  // as parallel::parse_plan reads it
+  double wait_seconds = 300;
+};
+
 struct RunConfig {
   model::ModelConfig model;
   VideoConfig video;
@@ -45,10 +52,15 @@ struct RunConfig {
   sparsity::SparsityConfig sparsity;
   TrainConfig train;
   optim::OptimConfig optim;
+  ParallelConfig parallel;
   std::string text;  // the file with its overrides, as TOML
 };
 
 void visit(Settings& settings, RunConfig& config);
+
+// The clips of a pass cut over `groups` data-parallel groups of ranks. An Error where there are fewer clips than
+// groups: which numbers would work.
+parallel::Cut clips_of(const RunConfig& config, int groups);
 
 // Reads a run file with overrides ("train.steps=2000"), checks it as a whole, and fills in what follows from the data
 // (channels, text). An Error names file, line and key. `checkpoint` of a run that goes on, or is sampled from,

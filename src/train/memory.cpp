@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "sparsity/lists.h"
 #include "train/trainer.h"
 
 namespace reel::train {
@@ -25,16 +26,50 @@ double number_in(const std::string& path, std::string_view key = "") {
   return 0;
 }
 
+// Those of all layers at once, as they are until backward is through with them. `limit` is what a controller that
+// decides by itself gives them.
+double lists_bytes(const RunConfig& c, double limit) {
+  const sparsity::SparsityConfig& s = c.sparsity;
+  if (!s.on()) return 0;
+  const sparsity::TokenOrder order = token_order(c);
+  const std::vector<std::int32_t> always = sparsity::tokens_of_frames(order, s.keep);
+  std::vector<double> held;  // tokens of each group's lists, whatever their budget is
+  for (std::int64_t g = 0; g < order.groups(); ++g) {
+    held.push_back(static_cast<double>(sparsity::held_tokens(order, g, always).size()));
+  }
+  const auto tokens = static_cast<double>(order.tokens()), groups = static_cast<double>(order.groups());
+  const auto heads = static_cast<double>(c.model.heads), batch = static_cast<double>(c.train.batch);
+  double keys = 0, offsets = 0, averages = 0;
+  for (std::int64_t layer = 0; layer < c.model.layers; ++layer) {
+    if (std::find(s.dense_layers.begin(), s.dense_layers.end(), layer) != s.dense_layers.end()) continue;
+    const double fixed = !s.layer_keys.empty() ? s.layer_keys[static_cast<std::size_t>(layer)] : s.keys;
+    if (!s.layer_keys.empty() && fixed >= 1) continue;  // dense
+    const double share = s.mode == "own"                      ? 0
+                         : fixed > 0 || !s.layer_keys.empty() ? fixed
+                         : s.mode == "dynamic"                ? 1
+                                                              : sparsity::kControlKeys;
+    for (const double least : held) keys += 4 * batch * heads * std::max(share * tokens, least);
+    offsets += 8 * batch * heads * groups;
+    if (s.mode == "static") averages += 4 * heads * groups * tokens * (averages == 0 ? 2 : 1);  // one is being made
+    if (s.mode == "own" || s.mode == "window") break;  // all layers have the same
+  }
+  if (s.mode == "dynamic" && s.layer_keys.empty()) keys = std::min(keys, limit);
+  return keys + offsets + averages;
+}
+
 }  // namespace
 
-StepNeed step_need(const RunConfig& config) {
+StepNeed step_need(const RunConfig& config, int rank, int ranks) {
   StepNeed need;
+  const auto world = comm::make_ghost(rank, ranks);
+  parallel::Team team(*world, ranks == 1 ? parallel::Plan{} : parallel::parse_plan(config.parallel.plan));
   const auto model = model::make_denoiser(config.model, tape::Parameters::With::kGhostGradients);
   const double trained = static_cast<double>(model->parameters().trained_floats()) * sizeof(float);
   need.weights = static_cast<double>(model->parameters().value_bytes());
   need.gradients = trained;
-  need.optimizer =
-      static_cast<double>(optim::Optimizer::state_bytes(config.optim, model->parameters().trained_floats()));
+  std::size_t owned = 0;
+  for (const optim::Range& range : parallel::Zero(model->parameters(), *world).owned()) owned += range.size();
+  need.optimizer = static_cast<double>(optim::Optimizer::state_bytes(config.optim, owned));
   Threads one(1);
   tape::Pool pool(true);
   Recorder recorder;
@@ -43,13 +78,16 @@ StepNeed step_need(const RunConfig& config) {
     model::Context context(tape);
     const Objective objective(config);
     context.recompute = config.train.recompute;
-    tape.backward(objective.loss(context, *model, {}, config.train.batch, {}, true));
+    context.team = &team;
+    const std::int64_t clips = clips_of(config, team.data().size()).size(team.data().rank());
+    tape.backward(objective.loss(context, *model, {}, clips, {}, true));
   }
   need.activations = static_cast<double>(pool.peak_bytes());
+  need.lists = lists_bytes(config, kListsShare * need.dense_bytes());
   if (config.train.recompute) {  // useful work only: the same pass without running anything twice
     RunConfig plain = config;
     plain.train.recompute = false;
-    const StepNeed once = step_need(plain);
+    const StepNeed once = step_need(plain, rank, ranks);
     need.flops = once.flops;
     need.attention_flops = once.attention_flops;
   } else {
@@ -88,14 +126,16 @@ double available_memory(const std::string& root) {
   return available;
 }
 
-void check_memory(const RunConfig& config, const StepNeed& need, double available) {
-  fmt::print("memory: {} = weights {} + gradients {} + optimizer {} + activations {}{}\n", gigabytes(need.bytes()),
-             gigabytes(need.weights), gigabytes(need.gradients), gigabytes(need.optimizer), gigabytes(need.activations),
+void check_memory(const RunConfig& config, const StepNeed& need, double available, int ranks) {
+  fmt::print("memory{}: {} = weights {} + gradients {} + optimizer {} + activations {}{}{}\n",
+             ranks == 1 ? "" : " of a rank", gigabytes(need.bytes()), gigabytes(need.weights),
+             gigabytes(need.gradients), gigabytes(need.optimizer), gigabytes(need.activations),
+             need.lists > 0 ? fmt::format(" + lists of keys {}", gigabytes(need.lists)) : "",
              available > 0 ? fmt::format("; {} available", gigabytes(available)) : "");
   if (available <= 0 || need.bytes() <= available) return;
   std::vector<std::string> help;
   const auto offer = [&](const char* what, const RunConfig& changed) {
-    const double bytes = step_need(changed).bytes();
+    const double bytes = step_need(changed, 0, ranks).bytes();
     if (bytes < need.bytes()) {
       help.push_back(
           fmt::format("{} brings it to {}{}", what, gigabytes(bytes), bytes <= available ? "" : ", still too much"));
@@ -106,7 +146,7 @@ void check_memory(const RunConfig& config, const StepNeed& need, double availabl
     changed.train.recompute = true;
     offer("train.recompute = true", changed);
   }
-  if (config.train.batch > 1) {
+  if (config.train.batch > 1 && ranks == 1) {
     changed = config;
     changed.train.accumulate = config.train.accumulate * config.train.batch;
     changed.train.batch = 1;

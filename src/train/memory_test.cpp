@@ -76,6 +76,48 @@ TEST(StepNeed, ArithmeticOfWanIsWhatAHandCountGives) {
   EXPECT_EQ(need.tokens, static_cast<std::int64_t>(clips * n));
 }
 
+// Lists of all layers are there at once; a bound, and no more than a few bytes above what fixed budgets take.
+TEST(StepNeed, ListsTakeAtMostWhatIsPredicted) {
+  for (const char* how : {"mode=random", "mode=static", "mode=window", "mode=own", "mode=dynamic", "mass=0.5",
+                          "layer_keys=[0.3, 0.6, 1]"}) {
+    SCOPED_TRACE(how);
+    std::vector<std::string> keys = {
+        "model.layers=3",    "video.frames=5",           "video.height=16",          "video.width=16",
+        "train.batch=2",     "sparsity.mode=dynamic",    "sparsity.group=[2, 2, 2]", "sparsity.break_even=1",
+        "sparsity.keep=[1]", "sparsity.profile_every=1", "sparsity.dense_layers=[1]"};
+    if (std::string(how) != "mass=0.5") keys.push_back("sparsity.keys=0.4");
+    keys.push_back(fmt::format("sparsity.{}", how));
+    const RunConfig c = small_run("wan", keys);
+    const StepNeed need = step_need(c);
+    Threads threads(1);
+    Trainer trainer(c, threads, sparsity_options(c, need, threads));
+    double bytes = 0, entries = 0;
+    const bool shared = c.sparsity.mode == "own" || c.sparsity.mode == "window";
+    trainer.sparsity()->on_lists = [&](int layer, const attention::KeyLists& lists) {
+      if (lists.keys.empty() || (shared && layer > 0)) return;
+      bytes += 4.0 * static_cast<double>(lists.keys.size()) + 8.0 * static_cast<double>(lists.offsets.size());
+      entries += static_cast<double>(lists.keys.size());
+    };
+    Clips clips(c);
+    for (int step = 0; step < 4; ++step) {
+      bytes = entries = 0;
+      trainer.step([&] { return clips(); });
+    }
+    double averages = 0;
+    if (c.sparsity.mode == "static") {
+      averages = 4.0 * 3 * static_cast<double>(c.model.heads * token_order(c).groups() * token_order(c).tokens());
+    }
+    EXPECT_LE(bytes, need.lists - averages + 64);
+    if (c.sparsity.mode != "dynamic" || !c.sparsity.layer_keys.empty()) {
+      EXPECT_GT(entries, 0);
+      EXPECT_GE(bytes, 0.95 * (need.lists - averages));
+    }
+    EXPECT_THROW(check_memory(c, need, need.bytes() - 1), Error);
+    EXPECT_LE(c.sparsity.mode == "dynamic" && c.sparsity.layer_keys.empty() ? need.lists : 0,
+              1.2 * kListsShare * need.dense_bytes());
+  }
+}
+
 TEST(CheckMemory, EnoughIsEnough) {
   const RunConfig c = small_run("wan");
   const StepNeed need = step_need(c);

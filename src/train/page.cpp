@@ -86,9 +86,11 @@ void write_samples(const std::string& run, Trainer& trainer, data::Source& sourc
                   .guidance = c.train.guidance,
                   .seed = static_cast<std::uint64_t>(c.train.seed),
                   .sparsity = trainer.sparsity(),
+                  .team = trainer.team(),
                   .trained_steps = trainer.steps_done()},
                  values);
   });
+  if (!trainer.root()) return;
   fs::create_directories(run + "/samples");
   for (std::size_t i = 0; i < clips.size(); ++i) {
     data::write_png(fmt::format("{}/samples/step-{:06}-{}.png", run, trainer.steps_done(), i),

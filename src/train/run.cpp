@@ -11,11 +11,15 @@
 #include <filesystem>
 #include <optional>
 #include <set>
+#include <type_traits>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/launched.h"
 #include "base/progress.h"
 #include "base/timer.h"
+#include "comm/mpi.h"
 #include "kernels/peak.h"
 #include "report/metrics.h"
 #include "report/run_page.h"
@@ -78,25 +82,44 @@ void make_folder(const std::string& folder) {
   if (error) throw Error(fmt::format("{}: {}", folder, error.message()), "choose another --out");
 }
 
+// What rank 0 measures and computes, on every rank: all of them have to decide the same.
+sparsity::Controller::Options of_rank_0(comm::Comm& world, const RunConfig& config, const StepNeed& need,
+                                        Threads& threads) {
+  sparsity::Controller::Options options;
+  if (world.rank() == 0) options = sparsity_options(config, need, threads);
+  static_assert(std::is_trivially_copyable_v<sparsity::Controller::Options>);
+  std::vector<std::int64_t> bytes(static_cast<std::size_t>(world.size()), 0);
+  bytes[0] = sizeof(options);
+  world.all_gather_v(&options, &options, bytes);
+  return options;
+}
+
 class Run {
  public:
-  Run(const RunConfig& config, const RunOptions& options, Threads& threads, const StepNeed& need)
+  Run(const RunConfig& config, const RunOptions& options, Threads& threads, const StepNeed& need, parallel::Team& team)
       : config_(config),
         folder_(options.folder),
         need_(need),
-        trainer_(config, threads, sparsity_options(config, need, threads)),
-        source_(data::make_source(config.data, data_format(config))),
+        team_(team),
+        root_(team.world().rank() == 0),
+        trainer_(config, threads, of_rank_0(team.world(), config, need, threads), &team),
+        source_(data::make_source(config.data, data_format(config), warns(team))),
         state_(options.resume ? load_checkpoint(folder_, trainer_).value_or(RunState{}) : RunState{}),
-        loader_(*source_, {config.train.batch, static_cast<std::uint64_t>(config.train.seed), state_.data_position}),
-        metrics_(report::MetricsFile::open(folder_ + "/metrics.jsonl", state_.step > 0 ? state_.step : -1)),
-        events_(make_events()),
+        loader_(*source_, {config.train.batch, static_cast<std::uint64_t>(config.train.seed), state_.data_position,
+                           trainer_.first_clip(), trainer_.own_clips()}),
         dump_masks_(options.dump_masks),
-        dump_every_(options.dump_every),
-        peak_(kernels::peak_flops(threads)),
-        progress_("train", config.train.steps, {.first = state_.step}) {
+        dump_every_(options.dump_every) {
+    if (!root_) return;
+    const std::int64_t first = state_.step > 0 ? state_.step : -1;
+    metrics_.emplace(report::MetricsFile::open(folder_ + "/metrics.jsonl", first));
+    fs::create_directories(folder_ + "/tensorboard");
+    events_.emplace(folder_ + "/tensorboard", first);
+    peak_ = kernels::peak_flops(threads);
+    progress_.emplace("train", config.train.steps, Progress::Options{.first = state_.step});
     write_file_atomically(folder_ + "/config.toml", config.text);
     if (trainer_.sparsity() != nullptr) {
-      heads_.emplace(report::MetricsFile::open(folder_ + "/sparsity.jsonl", state_.step > 0 ? state_.step : -1));
+      trainer_.sparsity()->on_fallback = [this](std::int64_t step, int layer) { fell_back(step, layer); };
+      heads_.emplace(report::MetricsFile::open(folder_ + "/sparsity.jsonl", first));
     }
     if (!dump_masks_.empty()) make_folder(dump_masks_);
   }
@@ -106,10 +129,11 @@ class Run {
     const TrainConfig& t = config_.train;
     const Timer wall;
     const double before = state_.wall_seconds;
-    if (state_.step > 0) fmt::print("resumed at step {}\n", state_.step);
+    if (root_ && state_.step > 0) fmt::print("resumed at step {}\n", state_.step);
     std::fflush(stdout);
     if (state_.step == 0 && t.validate_every > 0) validate();
-    while (state_.step < t.steps && !signals.stop()) {
+    bool stop = all_stop(signals);
+    while (state_.step < t.steps && !stop) {
       one_step();
       state_.wall_seconds = before + wall.seconds();
       const bool last = state_.step == t.steps;
@@ -119,10 +143,12 @@ class Run {
       }
       state_.wall_seconds = before + wall.seconds();
       if (due(t.checkpoint_every) || last) save();
+      stop = all_stop(signals);
     }
-    if (signals.stop()) save();  // a signal may come at any point, before the first step too
-    progress_.finish();
+    if (stop) save();  // a signal may come at any point, before the first step too
     const bool done = state_.step >= t.steps;
+    if (!root_) return done;
+    progress_->finish();
     fmt::print("{} at step {} of {}: {}/latest, {}/report.html\n", done ? "done" : "stopped", state_.step, t.steps,
                folder_, folder_);
     return done;
@@ -132,9 +158,16 @@ class Run {
   static data::Format data_format(const RunConfig& c) {
     return {c.model.channels, c.video.frames, c.video.height, c.video.width, c.text_tokens, c.text_width};
   }
-  report::EventFile make_events() const {
-    fs::create_directories(folder_ + "/tensorboard");
-    return report::EventFile(folder_ + "/tensorboard", state_.step > 0 ? state_.step : -1);
+  // The ranks of a sequence group read the same clips: one of them tells what is wrong with a clip.
+  static data::Warn warns(parallel::Team& team) {
+    if (team.sequence().rank() == 0) return data::warn_on_stderr;
+    return [](const std::string&) {};
+  }
+  // Whether any rank was told to stop: all of them have to stop after the same step.
+  bool all_stop(const StopSignals& signals) {
+    double stop = signals.stop() ? 1 : 0;
+    if (team_.world().size() > 1) team_.world().all_reduce({&stop, 1});
+    return stop != 0;
   }
   bool due(std::int64_t every) const { return every > 0 && state_.step % every == 0; }
 
@@ -147,6 +180,15 @@ class Run {
     if (dump) trainer_.sparsity()->on_lists = nullptr;
     state_.step = trainer_.steps_done();
     state_.data_position = loader_.position();
+    if (root_) tell(report, seconds);
+    if (report.skipped) {
+      skipped(report);
+    } else {
+      state_.skipped_in_row = 0;
+    }
+  }
+
+  void tell(const StepReport& report, double seconds) {
     // Pairs of queries and keys that were left out are no work done.
     const double kept = trainer_.sparsity() != nullptr ? trainer_.sparsity()->kept_share() : 1;
     const double flops = need_.flops - (1 - kept) * need_.attention_flops;
@@ -158,17 +200,12 @@ class Run {
           {metric::kTokensPerSecond, rate},
           {metric::kShareOfPeak, share}});
     if (trainer_.sparsity() != nullptr) note_sparsity();
-    if (report.skipped) {
-      skipped(report);
-    } else {
-      state_.skipped_in_row = 0;
-    }
     const std::string suffix =
         fmt::format("loss {:.4f}{}  lr {:.1e}  norm {:.2f}  {:.0f} tokens/s  {:.0f} % of peak{}", report.loss,
                     std::isnan(validation_) ? "" : fmt::format(" (validation {:.4f})", validation_), report.lr,
                     report.gradient_norm, rate, 100 * share,
                     trainer_.sparsity() != nullptr ? fmt::format("  {:.0f} % of keys", 100 * kept) : "");
-    progress_.update(state_.step, suffix);
+    progress_->update(state_.step, suffix);
     // For logs, where the bar is silent: a line now and then.
     if (!::isatty(STDERR_FILENO) && (log_.seconds() > 10 || state_.step == 1 || state_.step == config_.train.steps)) {
       const double left = static_cast<double>(config_.train.steps - state_.step) * seconds;
@@ -209,27 +246,37 @@ class Run {
     heads_->write(state_.step, row);
   }
 
+  // The first one is told, all are counted (note_sparsity).
+  void fell_back(std::int64_t step, int layer) {
+    if (std::exchange(told_fallback_, true)) return;
+    progress_->erase();
+    fmt::print(stderr, "reel: after step {}: predicted scores of layer {} are not finite; it is dense for this pass\n",
+               step, layer);
+  }
+
   void dump_lists() {
     trainer_.sparsity()->on_lists = [this, done = std::set<int>()](int layer,
                                                                    const attention::KeyLists& lists) mutable {
-      if (!done.insert(layer).second) return;  // of accumulated passes the first
+      if (!root_ || !done.insert(layer).second) return;  // of accumulated passes the first
       attention::save(lists, fmt::format("{}/step-{:06}.layer-{}.safetensors", dump_masks_, state_.step + 1, layer));
     };
   }
 
   void note(std::initializer_list<report::Metric> values) {
-    metrics_.write(state_.step, values);
+    metrics_->write(state_.step, values);
     for (const report::Metric& each : values) {
-      events_.scalar(each.name, state_.step, each.value, static_cast<double>(std::time(nullptr)));
+      events_->scalar(each.name, state_.step, each.value, static_cast<double>(std::time(nullptr)));
     }
   }
 
   void skipped(const StepReport& report) {
     ++state_.skipped;
     ++state_.skipped_in_row;
-    progress_.erase();
-    fmt::print(stderr, "reel: step {}: loss {}, gradient norm {}: not finite, the step is skipped ({} in a row)\n",
-               state_.step, report.loss, report.gradient_norm, state_.skipped_in_row);
+    if (root_) {
+      progress_->erase();
+      fmt::print(stderr, "reel: step {}: loss {}, gradient norm {}: not finite, the step is skipped ({} in a row)\n",
+                 state_.step, report.loss, report.gradient_norm, state_.skipped_in_row);
+    }
     if (state_.skipped_in_row < kMostSkipped) return;
     const std::string latest = latest_checkpoint(folder_);
     throw Error(
@@ -243,28 +290,31 @@ class Run {
 
   void validate() {
     validation_ = trainer_.validate(*source_);
-    if (!std::isnan(validation_)) note({{report::metric::kValidationLoss, validation_}});
+    if (root_ && !std::isnan(validation_)) note({{report::metric::kValidationLoss, validation_}});
   }
 
   void save() {
     save_checkpoint(folder_, trainer_, state_, config_.train.keep);
-    write_page(folder_, trainer_, *source_, state_, need_);
+    if (root_) write_page(folder_, trainer_, *source_, state_, need_);
   }
 
   const RunConfig& config_;
   std::string folder_;
   StepNeed need_;
+  parallel::Team& team_;
+  const bool root_;  // writes and talks
   Trainer trainer_;
   std::unique_ptr<data::Source> source_;
   RunState state_;
   data::Loader loader_;
-  report::MetricsFile metrics_;
-  report::EventFile events_;
+  std::optional<report::MetricsFile> metrics_;
+  std::optional<report::EventFile> events_;
   std::string dump_masks_;
   std::int64_t dump_every_;
   std::optional<report::MetricsFile> heads_;
-  double peak_;
-  Progress progress_;
+  bool told_fallback_ = false;
+  double peak_ = 0;
+  std::optional<Progress> progress_;
   Timer log_;
   double validation_ = std::nan("");
 };
@@ -275,23 +325,38 @@ bool run(const RunConfig& config, const RunOptions& options) {
   if (!options.dump_masks.empty() && !config.sparsity.on()) {
     throw Error("there are no lists to write: sparsity.mode is off", "add --set sparsity.mode=dynamic");
   }
-  const StepNeed need = step_need(config);
-  fmt::print("{}: {} layers, width {}, {} tokens a step, {:.1f} GFLOP ({:.0f} % attention)\n", config.model.family,
-             config.model.layers, config.model.width(), need.tokens, need.flops / 1e9,
-             100 * need.attention_flops / need.flops);
-  check_memory(config, need, available_memory());
-  std::fflush(stdout);
-  make_folder(options.folder);
-  const Lock lock(options.folder);
+  const auto alone = comm::make_self();
+  comm::Comm& world = options.world != nullptr ? *options.world : *alone;
+  world.shared().limit = config.parallel.wait_seconds;
+  parallel::Team team(world, parallel::parse_plan(config.parallel.plan));
+  const StepNeed need = step_need(config, world.rank(), world.size());
+  const bool root = world.rank() == 0;
+  std::optional<Lock> lock;
+  if (root) {
+    if (world.size() > 1) {
+      fmt::print("{} ranks: {} for each clip{}, {} data-parallel\n", world.size(), team.sequence().size(),
+                 team.plan().text().empty() ? "" : " (" + team.plan().text() + ")", team.data().size());
+    }
+    fmt::print("{}: {} layers, width {}, {} tokens a step, {:.1f} GFLOP{} ({:.0f} % attention)\n", config.model.family,
+               config.model.layers, config.model.width(), need.tokens, need.flops / 1e9,
+               world.size() > 1 ? " a rank" : "", 100 * need.attention_flops / need.flops);
+    check_memory(config, need, available_memory() / launched().on_host, world.size());
+    std::fflush(stdout);
+    make_folder(options.folder);
+    lock.emplace(options.folder);
+  }
+  world.barrier();
   const std::string latest = latest_checkpoint(options.folder);
   if (!options.resume && !latest.empty()) {
     throw Error(fmt::format("{}: there is a run already", options.folder),
                 "go on with --resume, or choose another --out");
   }
+  world.barrier();  // nobody writes before everybody has looked
   RunConfig present = config;
   if (!latest.empty()) present.train.start_from.clear();  // what it began with may be gone by now
   Threads threads(config.train.threads > 0 ? static_cast<int>(config.train.threads) : default_threads());
-  return Run(present, options, threads, need).train();
+  if (world.size() > 1) threads.set_poll([&world] { world.poll(); });
+  return Run(present, options, threads, need, team).train();
 }
 
 }  // namespace reel::train

@@ -8,11 +8,13 @@
 //   RUN/report.html        everything on one page
 //
 // Ctrl-C and SIGTERM save a checkpoint and stop. A step whose loss or gradients are not finite is skipped and logged;
-// after five in a row the run stops. Only one process trains in a folder.
+// after five in a row the run stops. Only one process trains in a folder, or the ranks of one mpirun: rank 0 writes and
+// talks for all.
 #pragma once
 
 #include <string>
 
+#include "comm/comm.h"
 #include "train/config.h"
 
 namespace reel::train {
@@ -23,6 +25,7 @@ struct RunOptions {
   // Where to write the lists of keys of every dump_every-th step, if anywhere: step-000100.layer-7.safetensors.
   std::string dump_masks = "";
   std::int64_t dump_every = 100;
+  comm::Comm* world = nullptr;  // null: one rank
 };
 
 // True: all steps were done. False: it was stopped by a signal, a checkpoint is there.

@@ -80,15 +80,13 @@ class Training : public testing::Files {
 class Run : public Training {
  protected:
   static void SetUpTestSuite() {
-    std::string name = ::testing::TempDir() + "reel_straight_XXXXXX";
-    straight_ = ::mkdtemp(name.data());
+    temp_ = std::make_unique<TempFolder>();
+    straight_ = *temp_ / "run";
     Process process(straight_ + ".log", [] { return run(config(), {straight_, false}) ? 0 : kStopped; });
     ASSERT_EQ(process.wait(), 0) << read_file(straight_ + ".log");
   }
-  static void TearDownTestSuite() {
-    fs::remove_all(straight_);
-    fs::remove(straight_ + ".log");
-  }
+  static void TearDownTestSuite() { temp_.reset(); }
+  static inline std::unique_ptr<TempFolder> temp_;
   static inline std::string straight_;
 };
 

@@ -21,6 +21,7 @@ void sample_clips(const RunConfig& config, model::Denoiser& model, tape::Pool& p
                            std::span<float> out) {
     tape::Tape tape(threads, pool, {.gradients = false});
     model::Context context(tape);
+    context.team = options.team;
     if (options.sparsity != nullptr) {
       context.sparsity = options.sparsity;
       options.sparsity->begin(options.trained_steps, false, with_text ? 0 : 1);
@@ -36,10 +37,15 @@ void sample_clips(const RunConfig& config, model::Denoiser& model, tape::Pool& p
   const diffusion::SamplerOptions sampler{.steps = options.steps,
                                           .guidance = options.guidance,
                                           .seed = options.seed,
+                                          .first_sample = options.first_sample,
                                           .conditioning_frames = config.diffusion.conditioning_frames,
                                           .progress = options.progress};
   const std::int64_t channels = model.config().out_channels();
-  if (kind_of(config) == diffusion::Kind::kFlow) {
+  const bool flow = kind_of(config) == diffusion::Kind::kFlow;
+  REEL_CHECK(flow || options.level == 1);
+  if (options.level < 1) {
+    diffusion::restore_flow(shape, channels, denoise, velocity_of(config.model), options.level, sampler, clips);
+  } else if (flow) {
     diffusion::sample_flow(shape, channels, denoise, velocity_of(config.model), config.diffusion.shift, sampler, clips);
   } else if (options.ancestral) {
     diffusion::sample_ddpm(shape, denoise, sampler, clips);

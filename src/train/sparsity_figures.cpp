@@ -10,8 +10,9 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/sized.h"
 #include "data/png.h"
-#include "train/sparsity_figures_scores.h"
+#include "sparsity/layer_scores.h"
 
 namespace reel::train {
 
@@ -23,8 +24,6 @@ constexpr double kScores = 8e6;             // looked at in all: about a second 
 constexpr std::int64_t kMostQueries = 64;   // of a head
 constexpr std::int64_t kLongest = 1 << 17;  // tokens; beyond it tables of positions take too much memory
 constexpr double kNotKnown = std::numeric_limits<double>::quiet_NaN();
-
-std::size_t sized(std::int64_t n) { return static_cast<std::size_t>(n); }
 
 // Rows of RUN/sparsity.jsonl, from the first to the last. A line has ten numbers a head: only those shown are parsed.
 std::vector<report::MetricRow> profile_rows(const std::string& path) {
@@ -55,17 +54,6 @@ std::vector<report::AttentionFigures::Length> attention_by_length(const RunConfi
   return lengths;
 }
 
-std::array<std::int64_t, 3> grid_of(const RunConfig& c) {
-  return {c.video.frames / c.model.patch[0], c.video.height / c.model.patch[1], c.video.width / c.model.patch[2]};
-}
-
-// As the model orders them: tiles do not reach from given frames to others.
-sparsity::TokenOrder order_of(const RunConfig& c) {
-  const std::int64_t given = c.diffusion.conditioning_frames / c.model.patch[0];
-  return sparsity::tile_order(grid_of(c), c.sparsity.tile(),
-                              given > 0 ? std::vector<std::int64_t>{given} : std::vector<std::int64_t>{});
-}
-
 // Two or three heads to draw: of those that are sparse the ones that need the fewest keys, the most, and one between.
 // Where lists follow a fixed rule all heads have them.
 std::vector<std::pair<int, std::int64_t>> drawn_heads(const sparsity::Controller& s) {
@@ -86,7 +74,7 @@ std::vector<std::pair<int, std::int64_t>> drawn_heads(const sparsity::Controller
 class Looking : public model::Context {
  public:
   Looking(tape::Tape& on, Trainer& trainer)
-      : Context(on), config_(trainer.config()), order_(order_of(config_)), drawn_(drawn_heads(*trainer.sparsity())) {
+      : Context(on), config_(trainer.config()), order_(token_order(config_)), drawn_(drawn_heads(*trainer.sparsity())) {
     sparsity = trainer.sparsity();
     // Behind the middle of the clip: with given frames at its beginning, among those that are made.
     const auto& grid = order_.grid;
@@ -101,10 +89,10 @@ class Looking : public model::Context {
   Looking& operator=(const Looking&) = delete;
 
   tape::Tensor attend(int layer, const tape::Tensor& q, const tape::Tensor& k, const tape::Tensor& v,
-                      const sparsity::Origin& origin) override {
-    const tape::Tensor out = Context::attend(layer, q, k, v, origin);
+                      const sparsity::Origin& origin, const model::Here& here) override {
+    const tape::Tensor out = Context::attend(layer, q, k, v, origin, here);
     const double pairs = static_cast<double>(config_.model.layers * q.dim(2) * q.dim(1));
-    const LayerInput in{
+    const sparsity::LayerInput in{
         .tokens = q.dim(1),
         .heads = q.dim(2),
         .head_dim = q.dim(3),
@@ -115,14 +103,18 @@ class Looking : public model::Context {
         .raster = order_.raster,
         .queries = std::clamp(static_cast<std::int64_t>(kScores / pairs), std::int64_t{1}, kMostQueries),
         .seed = static_cast<std::uint64_t>(layer)};
-    scores_.push_back(look_at_scores(in, tape.threads()));
+    scores_.push_back(sparsity::look_at_scores(in, tape.threads()));
     for (auto& [head, keys] : lists_) heads_.push_back(seen_head(in, layer, head, keys));
     lists_.clear();
     return out;
   }
 
   report::GroupKeys group(std::span<const float> clip, const data::Format& format) const;
-  report::AttentionFigures figures() const;
+  report::AttentionFigures figures() const {
+    report::AttentionFigures figures = attention_figures(scores_);
+    figures.tokens = order_.tokens();
+    return figures;
+  }
 
  private:
   std::pair<std::int64_t, std::int64_t> group_tokens() const {
@@ -133,22 +125,16 @@ class Looking : public model::Context {
     for (const auto& [drawn_layer, head] : drawn_) {
       if (drawn_layer != layer || chosen.dense(0, head)) continue;
       REEL_CHECK(chosen.group_starts == order_.group_starts);
-      std::vector<std::int32_t>& keys = lists_[head];
-      for (const std::int32_t entry : chosen.list(0, head, group_)) {
-        const std::int64_t begin = std::int64_t{entry} * chosen.granularity;
-        for (std::int64_t key = begin; key < std::min(begin + chosen.granularity, chosen.keys_tokens); ++key) {
-          keys.push_back(static_cast<std::int32_t>(key));
-        }
-      }
+      chosen.tokens(0, head, group_, lists_[head]);
     }
   }
 
-  report::GroupKeys::Head seen_head(const LayerInput& in, int layer, std::int64_t head,
+  report::GroupKeys::Head seen_head(const sparsity::LayerInput& in, int layer, std::int64_t head,
                                     const std::vector<std::int32_t>& keys) {
     const auto [first, last] = group_tokens();
     std::vector<std::int32_t> rows;
     for (std::int64_t i = first; i < last; ++i) rows.push_back(static_cast<std::int32_t>(i));
-    const Buffer<float> weights = score_rows(in, head, rows, tape.threads());
+    const Buffer<float> weights = sparsity::score_rows(in, head, rows, tape.threads());
     report::GroupKeys::Head seen{layer, static_cast<int>(head), {}, 0};
     for (std::size_t i = 0; i < rows.size(); ++i) {
       for (const std::int32_t key : keys) {
@@ -167,7 +153,7 @@ class Looking : public model::Context {
   std::int64_t group_ = 0;
   std::map<std::int64_t, std::vector<std::int32_t>> lists_;  // of the layer at hand: keys in tile order
   std::vector<report::GroupKeys::Head> heads_;
-  std::vector<LayerScores> scores_;
+  std::vector<sparsity::LayerScores> scores_;
 };
 
 report::GroupKeys Looking::group(std::span<const float> clip, const data::Format& format) const {
@@ -189,22 +175,29 @@ report::GroupKeys Looking::group(std::span<const float> clip, const data::Format
   return group;
 }
 
-report::AttentionFigures Looking::figures() const {
+}  // namespace
+
+report::AttentionFigures attention_figures(std::span<const sparsity::LayerScores> parts) {
+  using sparsity::LayerScores;
   const auto means = [](std::vector<double> sums, std::int64_t count) {
     for (double& x : sums) x = count > 0 ? x / static_cast<double>(count) : kNotKnown;
     return sums;
   };
-  const auto summed = [](std::vector<double> parts) {
-    for (std::size_t i = 1; i < parts.size(); ++i) parts[i] += parts[i - 1];
-    return parts;
+  const auto summed = [](std::vector<double> pieces) {
+    for (std::size_t i = 1; i < pieces.size(); ++i) pieces[i] += pieces[i - 1];
+    return pieces;
   };
   report::AttentionFigures figures;
-  figures.tokens = order_.tokens();
+  figures.bins_per_decade = LayerScores::kBinsPerDecade;
+  figures.few = LayerScores::kFew;
+  figures.kept.assign(LayerScores::kKept.begin(), LayerScores::kKept.end());
+  figures.curve.assign(LayerScores::kCurve.begin(), LayerScores::kCurve.end());
   LayerScores all;
-  for (const LayerScores& layer : scores_) {
-    all.add(layer);
-    figures.queries = std::max(figures.queries, layer.queries);
-    figures.layers.push_back({means(layer.histogram, layer.queries), means({layer.concentrated}, layer.queries)[0]});
+  for (const LayerScores& part : parts) {
+    all.add(part);
+    figures.queries = std::max(figures.queries, part.queries);
+    figures.layers.push_back({means(part.histogram, part.queries), means({part.concentrated}, part.queries)[0],
+                              means(part.carried, part.queries), summed(means(part.critical_at, part.queries))});
   }
   figures.error_critical = means(all.error_critical, all.queries);
   figures.error_random = means(all.error_random, all.queries);
@@ -212,8 +205,6 @@ report::AttentionFigures Looking::figures() const {
   figures.all_within = summed(means(all.all_at, all.queries));
   return figures;
 }
-
-}  // namespace
 
 report::SparsitySummary sparsity_summary(const std::string& run, Trainer& trainer, data::Source& source,
                                          const StepNeed& need) {

@@ -2,9 +2,11 @@
 // over a held-out clip, with the noise of validation and attention as in training.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "report/sparsity_page.h"
+#include "sparsity/layer_scores.h"
 #include "train/trainer.h"
 
 namespace reel::train {
@@ -14,5 +16,8 @@ namespace reel::train {
 // is held out there are no figures of one.
 report::SparsitySummary sparsity_summary(const std::string& run, Trainer& trainer, data::Source& source,
                                          const StepNeed& need);
+
+// Means of what was summed, part by part (layers of a model, or heads of one) and over all of them.
+report::AttentionFigures attention_figures(std::span<const sparsity::LayerScores> parts);
 
 }  // namespace reel::train

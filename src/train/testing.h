@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/folder_testing.h"
 #include "base/random.h"
 #include "kernels/testing.h"
 #include "train/trainer.h"
@@ -25,15 +26,10 @@ using kernels::testing::expect_same_bits;
 // A folder of its own for each test, gone afterwards.
 class Files : public ::testing::Test {
  protected:
-  Files() {
-    std::string name = ::testing::TempDir() + "reel_train_XXXXXX";
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~Files() override { std::filesystem::remove_all(folder_); }
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string path(const std::string& name) const { return folder_ / name; }
 
  private:
-  std::string folder_;
+  TempFolder folder_;
 };
 
 // A run file of which a step takes a millisecond: clips of two frames are eight tokens, the model is one block (of
@@ -75,9 +71,10 @@ inline data::Format format_of(const RunConfig& c) {
 
 // The data of a run, as the run reads it.
 struct Clips {
-  explicit Clips(const RunConfig& c)
+  // Those of one rank, where there are many.
+  explicit Clips(const RunConfig& c, std::int64_t first = 0, std::int64_t count = -1)
       : source(data::make_source(c.data, format_of(c))),
-        loader(*source, {c.train.batch, static_cast<std::uint64_t>(c.train.seed), 0}) {}
+        loader(*source, {c.train.batch, static_cast<std::uint64_t>(c.train.seed), 0, first, count}) {}
   data::Batch operator()() { return loader.next(); }
 
   std::unique_ptr<data::Source> source;

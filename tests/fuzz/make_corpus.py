@@ -161,3 +161,91 @@ write("csv_fuzz", {
     "numbers": "a\n1e308\n-0\n nan \ninf\n0x10\n1e999\n+5\n1 2\n\"\"\n",
     "many_columns": ",".join(f"c{i}" for i in range(300)) + "\n" + ",".join("1" for _ in range(300)) + "\n",
 })
+
+
+def lists(keys, offsets, starts, dense, shape=None, tokens="100", granularity="1", **more):
+    parts = [("keys", "I32", f"<{len(keys)}i", keys), ("offsets", "I64", f"<{len(offsets)}q", offsets),
+             ("group_starts", "I32", f"<{len(starts)}i", starts), ("dense_heads", "U8", f"<{len(dense)}B", dense)]
+    header, data = {"__metadata__": {"keys_tokens": tokens, "granularity": granularity, **more}}, b""
+    for name, dtype, form, values in parts:
+        begin, data = len(data), data + struct.pack(form, *values)
+        header[name] = tensor(dtype, shape if name == "dense_heads" and shape else [len(values)], begin, len(data))
+    return safetensors(header, data)
+
+
+write("key_lists_fuzz", {
+    "good": lists([0, 3, 99, 5, 7, 0, 1, 2], [0, 3, 5, 5, 8], [0, 64, 100], [0, 0], [1, 2]),
+    "one_batch_item": lists([1], [0, 1], [0, 10], [0], [1]),
+    "dense_head": lists([4], [0, 0, 1], [0, 10], [1, 0], [1, 2]),
+    "tiles": lists([0, 1], [0, 2], [0, 100], [0], [1, 1], granularity="64"),
+    "tile_beyond": lists([0, 2], [0, 2], [0, 100], [0], [1, 1], granularity="64"),
+    "unsorted": lists([3, 1], [0, 2], [0, 10], [0], [1, 1]),
+    "twice": lists([3, 3], [0, 2], [0, 10], [0], [1, 1]),
+    "negative_key": lists([-1], [0, 1], [0, 10], [0], [1, 1]),
+    "key_beyond": lists([100], [0, 1], [0, 10], [0], [1, 1]),
+    "offsets_back": lists([1, 2], [0, 2, 1], [0, 5, 10], [0], [1, 1]),
+    "offsets_short": lists([1, 2], [0, 2], [0, 5, 10], [0], [1, 1]),
+    "offsets_beyond": lists([1, 2], [0, 2**62], [0, 10], [0], [1, 1]),
+    "starts_back": lists([], [0, 0, 0], [0, 10, 5], [0], [1, 1]),
+    "no_groups": lists([], [0], [0], [0], [1, 1]),
+    "no_starts": lists([], [0], [], [0], [1, 1]),
+    "no_heads": lists([], [0], [0, 10], [], [1, 0]),
+    "scalar_dense_heads": lists([], [0], [0, 10], [0], []),
+    "three_dimensions": lists([1], [0, 1], [0, 10], [0], [1, 1, 1]),
+    "many_tokens": lists([1], [0, 1], [0, 10], [0], [1, 1], tokens="9223372036854775807"),
+    "negative_tokens": lists([], [0, 0], [0, 10], [0], [1, 1], tokens="-5"),
+    "tokens_no_number": lists([], [0, 0], [0, 10], [0], [1, 1], tokens="1e3"),
+    "odd_granularity": lists([], [0, 0], [0, 10], [0], [1, 1], granularity="3"),
+    "no_metadata": safetensors({"keys": tensor("I32", [0], 0, 0)}),
+    "empty": b"",
+})
+
+write("metrics_fuzz", {
+    "good": '{"step":1,"loss":0.5,"learning_rate":0.0003}\n{"step":2,"loss":0.25,"gradient_norm":null}\n',
+    "one_step_twice": '{"step":5,"loss":1}\n{"step":5,"validation_loss":2}\n{"step":6,"loss":3}\n',
+    "torn": '{"step":1,"loss":0.5}\n{"step":2,"lo',
+    "spaces_and_crlf": ' { "step" : 1 , "loss" : 2.5 } \r\n\t\r\n',
+    "heads": '{"step":9,"heads.0.0.needed":0.1,"heads.0.1.needed":0.2,"heads.1.0.sparse":1}\n',
+    "extremes": '{"step":9223372036854775807,"loss":1.7976931348623157e308,"a":-1e-320}\n{"step":-1,"loss":-0}\n',
+    "too_large": '{"step":9223372036854775808}\n{"step":1,"loss":1e999}\n{"step":1.5}\n',
+    "steps_back": '{"step":9,"loss":1}\n{"step":3,"loss":2}\n{"step":9,"loss":3}\n',
+    "words": '{"step":1,"a":nan,"b":inf}\n{"step":1,"a":-inf}\n{"step":1,"a":true}\n',
+    "names": '{"step":1,"<b>&\'":1,"\u00e4\u20ac":2,"a b":3}\n{"step":1,"":1}\n{"step":1,"\\u0041":1}\n',
+    "not_utf8": b'{"step":1,"\xff":1}\n',
+    "nul": b'{"step":1,"a\0b":1}\n\0\n',
+    "name_twice": '{"step":1,"loss":1,"loss":2,"step":2}\n',
+    "no_step": '{"loss":1}\n{}\n[]\n1\n',
+    "empty": "",
+})
+
+wan = {"_class_name": "WanTransformer3DModel", "num_layers": 2, "num_attention_heads": 2, "attention_head_dim": 16,
+       "in_channels": 4, "out_channels": 4, "patch_size": [1, 2, 2], "ffn_dim": 64, "text_dim": 8, "freq_dim": 32}
+write("model_config_fuzz", {
+    "wan": json.dumps(wan),
+    "wan_official": json.dumps({"_class_name": "WanModel", "dim": 32, "ffn_dim": 64, "num_heads": 2, "num_layers": 2,
+                                "in_dim": 4, "out_dim": 4, "text_len": 16, "freq_dim": 32, "eps": 1e-6}),
+    "latte": json.dumps({"_class_name": "LatteTransformer3DModel", "num_layers": 2, "num_attention_heads": 2,
+                         "attention_head_dim": 16, "in_channels": 4, "out_channels": 8, "patch_size": 2,
+                         "sample_size": 8, "video_length": 16, "caption_channels": 8}),
+    "stdit3": json.dumps({"architectures": ["STDiT3"], "depth": 2, "num_heads": 2, "hidden_size": 32, "in_channels": 4,
+                          "caption_channels": 8, "model_max_length": 16, "patch_size": [1, 2, 2], "qk_norm": True}),
+    "class_alone": '{"_class_name": "WanTransformer3DModel"}',
+    "latte_alone": '{"_class_name": "LatteTransformer3DModel"}',
+    "stdit3_alone": '{"architectures": ["STDiT3"]}',
+    "official_alone": '{"_class_name": "WanModel"}',
+    "two_classes": '{"architectures": ["STDiT3", "STDiT3"]}',
+    "unknown_class": '{"_class_name": "UNet"}',
+    "nulls": json.dumps({key: None if key != "_class_name" else name for key, name in wan.items()}),
+    "huge_numbers": json.dumps({**wan, "num_attention_heads": 2**20, "attention_head_dim": 2**20, "ffn_dim": 2**63}),
+    "negative": json.dumps({**wan, "num_layers": -1}),
+    "fraction": json.dumps({**wan, "num_layers": 2.5}),
+    "words": json.dumps({**wan, "num_layers": "two", "eps": "small"}),
+    "odd_head_dim": json.dumps({**wan, "attention_head_dim": 7}),
+    "long_patch": json.dumps({**wan, "patch_size": [1, 2, 2, 2]}),
+    "infinite_eps": json.dumps(wan)[:-1] + ', "eps": 1e400}',
+    "rope": json.dumps({**wan, "reel_rope_theta": -1, "reel_heads_without_rope": 3}),
+    "list": "[]",
+    "deep": "[" * 5000,
+    "not_utf8": b'{"_class_name": "\xff"}',
+    "empty": "",
+})

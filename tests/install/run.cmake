@@ -4,6 +4,7 @@ foreach(command
     "${CMAKE_COMMAND};-G;Ninja;-S;${CMAKE_CURRENT_LIST_DIR};-B;${BUILD}/install-test/user;-DCMAKE_PREFIX_PATH=${BUILD}/install-test/prefix"
     "${CMAKE_COMMAND};--build;${BUILD}/install-test/user"
     "${BUILD}/install-test/user/user"
+    "${BUILD}/install-test/user/plan"
     "${BUILD}/install-test/prefix/bin/reel;--version")
   execute_process(COMMAND ${command} OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE result)
   if(NOT result EQUAL 0)
