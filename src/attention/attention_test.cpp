@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "attention/testing.h"
+#include "attention/work.h"
 #include "kernels/cpu.h"
 
 namespace reel::attention {
@@ -85,6 +86,33 @@ TEST(Attention, OneLongBlockPollsManyTimes) {
   polls = 0;
   backward_dense(p.input(), p.gradients(), threads);
   EXPECT_GE(polls, 10);
+}
+
+TEST(Attention, KeysInSeveralRangesMatchTheReference) {
+  const Shape shape{1, 2, 420, 1601, 256};
+  KeyListsBuilder builder(1, 2, shape.keys, {0, 200, 210, 420});
+  builder.add_dense_head();
+  std::vector<std::int32_t> all, early;
+  for (std::int32_t key = 0; key < 1601; ++key) {
+    if (key % 17 != 3) all.push_back(key);
+    if (key < 20) early.push_back(key);  // none in the last range
+  }
+  for (const auto* list : {&all, &early, &all}) builder.add(*list);
+  const KeyLists lists = builder.finish();
+  for (const Unit& unit : cut_backward(shape, &lists).units) ASSERT_EQ(unit.ranges, 2);
+  Threads threads(2);
+  Problem p(shape, 12);
+  expect_matches_reference(p, lists, threads);
+
+  Problem twice(shape, 12);
+  forward(twice.input(), lists, twice.partial(), threads);
+  backward(twice.input(), lists, twice.gradients(), threads);
+  backward(twice.input(), lists, twice.gradients(true), threads);
+  for (auto member : {&Problem::dq, &Problem::dk, &Problem::dv}) {
+    for (std::size_t i = 0; i < (p.*member).size(); ++i) {
+      ASSERT_NEAR((twice.*member)[i], 2 * (p.*member)[i], 1e-5) << i;
+    }
+  }
 }
 
 TEST(Attention, AnyNumberOfThreadsGivesTheSameBits) {

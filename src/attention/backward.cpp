@@ -172,6 +172,24 @@ void clear(const Rows<float>& rows, std::int64_t count, std::size_t d) {
   for (std::int64_t i = 0; i < count; ++i) std::memset(rows[static_cast<std::size_t>(i)], 0, d * sizeof(float));
 }
 
+// Keys of one head: rows of K and V, and of their gradients.
+struct KeySide {
+  Rows<const float> k, v;
+  Rows<float> dk, dv;
+};
+
+// Rows side by side of a range of keys, with gradients that begin at zero. `memory` has room for 4 * count * d floats.
+KeySide copy_range(const KeySide& from, std::size_t first, std::size_t count, std::size_t d, float* memory) {
+  float* const k = memory;
+  float* const v = k + count * d;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::memcpy(k + i * d, from.k[first + i], d * sizeof(float));
+    std::memcpy(v + i * d, from.v[first + i], d * sizeof(float));
+  }
+  std::memset(v + count * d, 0, 2 * count * d * sizeof(float));
+  return {{k, d}, {v, d}, {v + count * d, d}, {v + 2 * count * d, d}};
+}
+
 void run_backward(const Input& in, const KeyLists* lists, const Gradients& g, Threads& threads) {
   check(in, lists);
   const Shape& shape = in.shape;
@@ -202,32 +220,43 @@ void run_backward(const Input& in, const KeyLists* lists, const Gradients& g, Th
   }
 
   const auto compute = REEL_DISPATCH(BackwardOneBlock);
+  const auto add = REEL_DISPATCH(AddRange);
   const std::size_t floats = REEL_DISPATCH(BackwardFloats)(d);
   threads.run(static_cast<std::int64_t>(work.units.size()), [&](std::int64_t chunk, int thread) {
     BlockLists block_lists(lists);
-    float* scratch = threads.scratch(thread, floats);
     const Poll poll{&threads, thread};
     const Unit& unit = work.units[static_cast<std::size_t>(chunk)];
+    const auto ranges = static_cast<std::size_t>(std::max<std::int64_t>(1, unit.ranges));
+    const std::size_t most = unit.ranges > 0 ? static_cast<std::size_t>(shape.keys) / ranges + 1 : 0;
+    float* scratch = threads.scratch(thread, floats + 4 * most * d);
     const Block& start = work.blocks[static_cast<std::size_t>(unit.first)];
     const std::int64_t b = start.b, h = start.h;
-    Rows<float> dk = rows_of(g.dk, b, h, 0), dv = rows_of(g.dv, b, h, 0);
+    KeySide head{rows_of(in.k, b, h, 0), rows_of(in.v, b, h, 0), rows_of(g.dk, b, h, 0), rows_of(g.dv, b, h, 0)};
     if (unit.part > 0) {
-      const PartGradients& head = parts[static_cast<std::size_t>(b * shape.heads + h)];
-      dk = {head.data + static_cast<std::size_t>(unit.part - 1) * 2 * size, d};
-      dv = {dk.data + size, d};
+      const PartGradients& own = parts[static_cast<std::size_t>(b * shape.heads + h)];
+      head.dk = {own.data + static_cast<std::size_t>(unit.part - 1) * 2 * size, d};
+      head.dv = {head.dk.data + size, d};
     }
     if (unit.part > 0 || !g.accumulate) {
-      clear(dk, shape.keys, d), clear(dv, shape.keys, d);
+      clear(head.dk, shape.keys, d), clear(head.dv, shape.keys, d);
     }
-    for (std::int64_t i = unit.first; i < unit.last; ++i) {
-      const Block& block = work.blocks[static_cast<std::size_t>(i)];
-      const auto [keys, next] = block_lists.runs(work, unit, i);
-      compute(
-          {rows_of(in.q, b, h, block.first), rows_of(in.k, b, h, 0), rows_of(in.v, b, h, 0),
-           rows_of(g.out, b, h, block.first), rows_of(g.dout, b, h, block.first), static_cast<std::size_t>(block.count),
-           d, in.scale, keys, next, g.lse + (b * shape.heads + h) * shape.queries + block.first,
-           rows_of(g.dq, b, h, block.first), dk, dv, g.accumulate, poll},
-          scratch);
+    for (std::size_t range = 0; range < ranges; ++range) {
+      const std::size_t keys = static_cast<std::size_t>(shape.keys), from = keys * range / ranges,
+                        to = keys * (range + 1) / ranges;
+      const KeySide side = unit.ranges > 0 ? copy_range(head, from, to - from, d, scratch + floats) : head;
+      for (std::int64_t i = unit.first; i < unit.last; ++i) {
+        const Block& block = work.blocks[static_cast<std::size_t>(i)];
+        const auto [run, next] = block_lists.runs(work, unit, i);
+        compute(
+            {rows_of(in.q, b, h, block.first), side.k, side.v, rows_of(g.out, b, h, block.first),
+             rows_of(g.dout, b, h, block.first), static_cast<std::size_t>(block.count), d, in.scale,
+             run.within(from, to), next.within(from, to), g.lse + (b * shape.heads + h) * shape.queries + block.first,
+             rows_of(g.dq, b, h, block.first), side.dk, side.dv, g.accumulate || range > 0, poll},
+            scratch);
+      }
+      if (unit.ranges == 0) continue;
+      add({head.dk[from], head.dk.stride}, {side.dk.data, d}, to - from, d);
+      add({head.dv[from], head.dv.stride}, {side.dv.data, d}, to - from, d);
     }
   });
   if (work.units.empty() && !g.accumulate) {  // no queries: the gradients of the keys are zero
@@ -241,7 +270,6 @@ void run_backward(const Input& in, const KeyLists* lists, const Gradients& g, Th
   constexpr std::int64_t kRange = 512;
   const std::int64_t ranges = (shape.keys + kRange - 1) / kRange;
   std::erase_if(parts, [](const PartGradients& head) { return head.parts == 1; });
-  const auto add = REEL_DISPATCH(AddRange);
   threads.run(static_cast<std::int64_t>(parts.size()) * ranges, [&](std::int64_t chunk, int) {
     const PartGradients& head = parts[static_cast<std::size_t>(chunk / ranges)];
     const std::int64_t first = chunk % ranges * kRange;

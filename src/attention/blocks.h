@@ -1,6 +1,7 @@
 // What a kernel needs to compute one block of queries, the same for every instruction set. Strides are in floats.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -10,11 +11,24 @@
 
 namespace reel::attention {
 
-// Keys of one block: token indices, or all keys in order.
+// Keys of one block, in ascending order: token indices, or neighbours.
 struct KeyRun {
   const std::int32_t* list;  // null: 0, 1, 2, ...
   std::size_t count;
-  std::size_t operator()(std::size_t i) const { return list != nullptr ? static_cast<std::size_t>(list[i]) : i; }
+  std::ptrdiff_t shift = 0;  // of all of them
+  std::size_t operator()(std::size_t i) const {
+    return static_cast<std::size_t>((list != nullptr ? list[i] : static_cast<std::ptrdiff_t>(i)) + shift);
+  }
+  // Those of keys [from, to), counted from `from`. Only for a run that is not shifted yet.
+  KeyRun within(std::size_t from, std::size_t to) const {
+    if (list == nullptr) return {nullptr, std::min(count, to) - std::min(count, from)};
+    const auto place = [&](std::size_t key) {
+      return std::lower_bound(list, list + count, key,
+                              [](std::int32_t a, std::size_t b) { return std::cmp_less(a, b); });
+    };
+    const std::int32_t* begin = place(from);
+    return {begin, static_cast<std::size_t>(place(to) - begin), -static_cast<std::ptrdiff_t>(from)};
+  }
 };
 
 template <class T>

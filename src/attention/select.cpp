@@ -88,15 +88,20 @@ struct SampleMemory {
   }
 };
 
-// Queries of groups [g, g + groups), rounded.
-HWY_INLINE void TakeQueries(const SelectUnit& u, std::size_t g, std::size_t groups, const SelectScratch& s,
+// Queries of groups [g, g + groups), rounded. Whether their scores are mild: `most` is the largest number in a key.
+HWY_INLINE bool TakeQueries(const SelectUnit& u, std::size_t g, std::size_t groups, float most, const SelectScratch& s,
                             const Samples& samples) {
   std::vector<std::int16_t> integers(2 * s.words);
+  bool mild = true;
   for (std::size_t r = 0; r < groups * u.samples; ++r) {
     samples.unit[r] = round_row(u.q[g * u.samples + r], u.rank, integers.data()) * std::abs(u.scale) * kLog2E;
+    float sum = 0;
+    for (const std::int16_t integer : integers) sum += std::abs(static_cast<float>(integer));
+    mild = mild && 2 * sum * most * samples.unit[r] < kMostMild;  // a score and its reference, both below sum * most
     if (u.scale < 0) std::transform(integers.begin(), integers.end(), integers.begin(), std::negate<>());
     std::memcpy(s.q + r * s.words, integers.data(), s.words * sizeof(std::int32_t));
   }
+  return mild;
 }
 
 // weights[tile] = sum over the tile's keys (those beyond the last are 0).
@@ -229,7 +234,7 @@ void SelectByScore(const SelectUnit& u, const PackedKeys& keys, const SelectScra
   for (std::size_t g = u.first; g < u.last; g += kTileRows) {
     const std::size_t groups = std::min<std::size_t>(kTileRows, u.last - g);
     const Samples samples = memory.Take(s, groups);
-    TakeQueries(u, g, groups, s, samples);
+    TakeQueries(u, g, groups, 0, s, samples);
     for (std::size_t p = 0; p < keys.Panels(); ++p) {
       ForRowTiles(groups, [&](auto m, std::size_t r) REEL_INLINE {
         ScoreRows<m>(samples, r, s.words, keys.Panel(p), s.weights + r * s.padded + p * kWidth, s.padded);
@@ -252,9 +257,10 @@ void SelectGroups(const SelectUnit& u, float* scratch) {
   SampleMemory memory(u.samples);
   const Samples samples = memory.Take(s, u.samples);
   Chooser chooser(u, top);
+  const float most = *std::max_element(s.unit, s.unit + u.keys) * largest_integer(u.rank);
   for (std::size_t g = u.first; g < u.last; ++g) {
-    TakeQueries(u, g, 1, s, samples);
-    GroupWeights(samples, keys, s.weights);
+    const bool mild = TakeQueries(u, g, 1, most, s, samples);
+    GroupWeights(samples, keys, mild, s.weights);
     if (u.granularity > 1) {
       std::fill(s.weights + u.keys, s.weights + s.padded, 0.0f);
       SumTiles(s.weights, s.padded / kTileKeys);

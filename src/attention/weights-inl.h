@@ -51,8 +51,37 @@ HWY_NOINLINE void ScoreRows(const Samples& s, std::size_t first, std::size_t wor
   });
 }
 
-// e = 2^((score - reference) unit) of one sample and one panel of keys. The difference comes first: it is exact where
-// scores are large and close to each other.
+// Scores are mild where no exponent can be larger than this, whatever the key: nothing has to be limited.
+constexpr float kMostMild = 100.0f;
+
+inline constexpr float kMildExp2[] = {9.999992847e-01f, 6.931217909e-01f, 2.402474433e-01f, 5.591785908e-02f,
+                                      9.570102207e-03f};
+
+// e = 2^((score - reference) unit) of mild scores: 11 instructions a vector instead of 16. Minimax polynomial of degree
+// 4, relative error below 3e-6, which only normalisers see: what is kept has 8 bits, and keys in doubt are weighed with
+// ExpOfRow.
+HWY_INLINE void ExpOfMildRow(const Samples& s, std::size_t r, const VI (&products)[kTileVectors], const float* unit,
+                             VF (&e)[kTileVectors]) {
+  const DF df;
+  const VF magic = hn::Set(df, 12582912.0f);  // 1.5 * 2^23: the integer nearest to x is in the low bits of x + magic
+  const VF reference = hn::Set(df, s.reference[r]), factor = hn::Set(df, s.unit[r]);
+  VF t[kTileVectors], p[kTileVectors];
+  Unroll<kTileVectors>([&](auto v) REEL_INLINE {
+    const VF above = hn::MulSub(hn::ConvertTo(df, products[v]), hn::LoadU(df, unit + v * kLanes), reference);
+    t[v] = hn::MulAdd(above, factor, magic);
+    e[v] = hn::MulSub(above, factor, hn::Sub(t[v], magic));
+    p[v] = hn::MulAdd(e[v], hn::Set(df, kMildExp2[4]), hn::Set(df, kMildExp2[3]));
+  });
+  Unroll<3>([&](auto k) REEL_INLINE {
+    Unroll<kTileVectors>([&](auto v) REEL_INLINE { p[v] = hn::MulAdd(e[v], p[v], hn::Set(df, kMildExp2[2 - k])); });
+  });
+  Unroll<kTileVectors>([&](auto v) REEL_INLINE {
+    const DI di;
+    e[v] = hn::BitCast(df, hn::Add(hn::BitCast(di, p[v]), hn::ShiftLeft<23>(hn::BitCast(di, t[v]))));
+  });
+}
+
+// The same for all scores. The difference comes first: it is exact where scores are large and close to each other.
 HWY_INLINE void ExpOfRow(const Samples& s, std::size_t r, const VI (&products)[kTileVectors], const float* unit,
                          VF (&e)[kTileVectors]) {
   const DF df;
@@ -83,7 +112,7 @@ HWY_INLINE void KeepRow(const VF (&e)[kTileVectors], std::uint32_t* kept, float*
 }
 
 // Keeps the exponentials of samples [first, first + M) against panel p, and adds them to the lanes.
-template <int M>
+template <int M, bool kMild>
 HWY_NOINLINE void ExpRows(const Samples& s, std::size_t first, const PackedKeys& k, std::size_t p) {
   const KeyPanel panel = k.Panel(p);
   ProductTile<M> tile;
@@ -92,7 +121,11 @@ HWY_NOINLINE void ExpRows(const Samples& s, std::size_t first, const PackedKeys&
   float* lanes = s.lanes + first * kLanes;
   Unroll<M>([&](auto r) REEL_INLINE {
     VF e[kTileVectors];
-    ExpOfRow(s, first + r, tile.c[r], panel.unit, e);
+    if constexpr (kMild) {
+      ExpOfMildRow(s, first + r, tile.c[r], panel.unit, e);
+    } else {
+      ExpOfRow(s, first + r, tile.c[r], panel.unit, e);
+    }
     KeepRow(e, kept + r * kPanelWords, lanes + r * kLanes);
   });
 }
@@ -155,6 +188,7 @@ HWY_INLINE void ExpLast(const Samples& s, const PackedKeys& k, std::size_t p, st
 }
 
 // Exponentials of all keys, and their sums.
+template <bool kMild>
 HWY_INLINE void ExpAll(const Samples& s, const PackedKeys& k) {
   const DF df;
   std::fill_n(s.sum, s.count, 0.0);
@@ -165,7 +199,7 @@ HWY_INLINE void ExpAll(const Samples& s, const PackedKeys& k) {
         ExpLast(s, k, p, k.Columns(p));
         continue;
       }
-      ForRowTiles(s.count, [&](auto m, std::size_t r) REEL_INLINE { ExpRows<m>(s, r, k, p); });
+      ForRowTiles(s.count, [&](auto m, std::size_t r) REEL_INLINE { ExpRows<m, kMild>(s, r, k, p); });
     }
     for (std::size_t r = 0; r < s.count; ++r) {
       s.sum[r] += hn::GetLane(hn::SumOfLanes(df, hn::LoadU(df, s.lanes + r * kLanes)));
@@ -205,12 +239,16 @@ HWY_INLINE bool AreNumbers(const Samples& s) {
 
 // Weights of all keys for one group, up to kMostLost, in whole panels. Rounded rows hold numbers only, so weights are
 // numbers.
-inline void GroupWeights(const Samples& s, const PackedKeys& k, float* weights) {
+inline void GroupWeights(const Samples& s, const PackedKeys& k, bool mild, float* weights) {
   FindReferences(s, k, std::max<std::size_t>(1, k.Panels() / kReferencePanels));
-  ExpAll(s, k);
-  if (!AreNumbers(s)) {  // a score far above those of the panels looked at; none is above the largest of all
-    FindReferences(s, k, 1);
-    ExpAll(s, k);
+  if (mild) {
+    ExpAll<true>(s, k);
+  } else {
+    ExpAll<false>(s, k);
+    if (!AreNumbers(s)) {  // a score far above those of the panels looked at; none is above the largest of all
+      FindReferences(s, k, 1);
+      ExpAll<false>(s, k);
+    }
   }
   for (std::size_t r = 0; r < s.count; ++r) s.factor[r] = static_cast<float>(1 / s.sum[r]);
   WeighAll(s, k, weights);

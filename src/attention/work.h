@@ -26,6 +26,8 @@ struct Unit {
   std::int64_t first, last;  // blocks
   std::int64_t part;         // which part of its head this is, from 0 (backward)
   double cost;
+  std::int64_t ranges =
+      0;  // of keys that are taken one after the other, with copies of their rows; 0: all in place (backward)
 };
 
 struct Work {
@@ -40,7 +42,8 @@ void check_view(const char* name, ConstView view, const Shape& shape, std::int64
 Work cut_forward(const Shape& shape, const KeyLists* lists);
 
 // In backward a head is cut into parts only when it is a large share of all work, since every part but the first needs
-// its own dK and dV: 16 parts in all, none below kLeastPairsPerKey pairs a key.
+// its own dK and dV: 16 parts in all, none below kLeastPairsPerKey pairs a key. The keys of a part come in ranges whose
+// rows of K, V, dK and dV stay in the cache.
 Work cut_backward(const Shape& shape, const KeyLists* lists);
 
 }  // namespace reel::attention
