@@ -105,21 +105,22 @@ void PackB(const Gemm& g, const Slice& slice, const Range& part, float* packed) 
   }
 }
 
-// Rows x panels of C for one slice. scratch holds rows.count * slice.depth floats where A has to be packed (kDytX).
-void Multiply(const Gemm& g, const Slice& slice, const Range& rows, const Range& panels, float* scratch) {
-  if (g.form ==
-      Form::kDytX) {  // [depth][rows of the tile] for each tile; some rows of dy at a time, or every read misses a page
-    for (std::size_t k0 = 0; k0 < slice.depth; k0 += 16) {
-      ForRowTiles(rows.count, [&](auto m, std::size_t i) REEL_INLINE {
-        constexpr std::size_t M = m;
-        const float* from = g.a.data + slice.first * g.a.stride + rows.first + i;
-        float* to = scratch + i * slice.depth;
-        for (std::size_t k = k0; k < std::min(k0 + 16, slice.depth); ++k) {
-          std::memcpy(to + k * M, from + k * g.a.stride, M * sizeof(float));
-        }
-      });
-    }
+// Rows of dy^T for one slice: [depth][rows of the tile] for each tile.
+void PackA(const Gemm& g, const Slice& slice, const Range& rows, float* packed) {
+  for (std::size_t k0 = 0; k0 < slice.depth; k0 += 16) {  // some rows of dy at a time, or every read misses a page
+    ForRowTiles(rows.count, [&](auto m, std::size_t i) REEL_INLINE {
+      constexpr std::size_t M = m;
+      const float* from = g.a.data + slice.first * g.a.stride + rows.first + i;
+      float* to = packed + i * slice.depth;
+      for (std::size_t k = k0; k < std::min(k0 + 16, slice.depth); ++k) {
+        std::memcpy(to + k * M, from + k * g.a.stride, M * sizeof(float));
+      }
+    });
   }
+}
+
+// Rows x panels of C for one slice. packed_a: what PackA made of these rows (kDytX).
+void Multiply(const Gemm& g, const Slice& slice, const Range& rows, const Range& panels, const float* packed_a) {
   for (std::size_t p = panels.first; p < panels.first + panels.count; ++p) {
     const std::size_t column = p * kWidth;
     const float* panel = slice.packed + column * slice.depth;
@@ -127,7 +128,7 @@ void Multiply(const Gemm& g, const Slice& slice, const Range& rows, const Range&
       constexpr int M = m;
       const std::size_t row = rows.first + i;
       if (g.form == Form::kDytX) {
-        GemmTile<M>(g, slice, ColumnsOfA{scratch + i * slice.depth, M}, panel, row, column);
+        GemmTile<M>(g, slice, ColumnsOfA{packed_a + i * slice.depth, M}, panel, row, column);
       } else {
         RowsOfA<M> a;
         Unroll<M>([&](auto r) REEL_INLINE { a.p[r] = g.a.data + (row + r) * g.a.stride + slice.first; });
@@ -175,6 +176,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace reel::kernels {
 
+HWY_EXPORT(PackA);
 HWY_EXPORT(PackB);
 HWY_EXPORT(Multiply);
 HWY_EXPORT(FewRows);
@@ -220,27 +222,38 @@ void multiply_block(const Gemm& g, std::size_t width, Threads& threads) {
   const std::size_t panels = pieces_of(g.columns, width),
                     slices = std::max<std::size_t>(1, pieces_of(g.depth, kSliceDepth));
   const std::size_t deepest = pieces_of(g.depth, slices);
-  float* packed = threads.shared_scratch(panels * width * deepest);
 
   // The pieces may depend on the number of threads: how rows and columns are cut does not change a bit of the result.
   const auto team = static_cast<std::size_t>(threads.count());
   const std::size_t row_pieces = std::min(g.rows, pieces_of(pieces_of(g.rows, kBlockRows), team) * team);
   const std::size_t panel_pieces = std::min(panels, pieces_of(kChunks * team, row_pieces));
-  const auto pack = REEL_DISPATCH(PackB);
+  // Rows of dy^T are packed where they are used, while they are in L2; for all where several pieces use them.
+  const bool pack_rows = g.form == Form::kDytX, shared_rows = pack_rows && panel_pieces > 1;
+  float* packed = threads.shared_scratch(panels * width * deepest + (shared_rows ? g.rows * deepest : 0));
+  float* packed_rows = packed + panels * width * deepest;
+  const auto pack_a = REEL_DISPATCH(PackA);
+  const auto pack_b = REEL_DISPATCH(PackB);
   const auto multiply = REEL_DISPATCH(Multiply);
   for (std::size_t s = 0; s < slices; ++s) {
     const Range depth = piece(g.depth, slices, s);
     const Slice slice{depth.first, depth.count, s == 0, s + 1 == slices, packed};
     const std::size_t parts = g.form == Form::kXWt ? panels : depth.count;
     const std::size_t pack_pieces = g.form == Form::kXWt ? std::min(panels, 8 * team) : pieces_of(depth.count, 32);
-    threads.run(static_cast<std::int64_t>(pack_pieces), [&](std::int64_t i, int) {
-      pack(g, slice, piece(parts, pack_pieces, static_cast<std::size_t>(i)), packed);
+    threads.run(static_cast<std::int64_t>(pack_pieces + (shared_rows ? row_pieces : 0)), [&](std::int64_t i, int) {
+      const auto chunk = static_cast<std::size_t>(i);
+      if (chunk < pack_pieces) return pack_b(g, slice, piece(parts, pack_pieces, chunk), packed);
+      const Range rows = piece(g.rows, row_pieces, chunk - pack_pieces);
+      pack_a(g, slice, rows, packed_rows + rows.first * depth.count);
     });
     threads.run(static_cast<std::int64_t>(row_pieces * panel_pieces), [&](std::int64_t i, int thread) {
       const auto chunk = static_cast<std::size_t>(i);
       const Range rows = piece(g.rows, row_pieces, chunk / panel_pieces);
-      float* scratch = g.form == Form::kDytX ? threads.scratch(thread, (kBlockRows + 1) * deepest) : nullptr;
-      multiply(g, slice, rows, piece(panels, panel_pieces, chunk % panel_pieces), scratch);
+      float* rows_of_a = shared_rows ? packed_rows + rows.first * depth.count : nullptr;
+      if (pack_rows && !shared_rows) {
+        rows_of_a = threads.scratch(thread, (kBlockRows + 1) * deepest);
+        pack_a(g, slice, rows, rows_of_a);
+      }
+      multiply(g, slice, rows, piece(panels, panel_pieces, chunk % panel_pieces), rows_of_a);
     });
   }
 }
