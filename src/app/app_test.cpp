@@ -45,6 +45,20 @@ TEST(App, MistakesOfTheUserExitWithTwo) {
   EXPECT_EQ(reel({"bench", "select", "--head-dim", "7"}), 2);
 }
 
+// Zero and NaN are not taken for "not given", which would measure something else without a word.
+TEST(App, NumbersOutOfRangeAreRefusedBeforeAnythingIsMeasured) {
+  for (const char* option : {"--heads", "--tokens", "--head-dim", "--group"}) {
+    for (const char* verb : {"attention", "select", "sparse"}) {
+      EXPECT_EQ(reel({"bench", verb, option, "0"}), 2) << verb << " " << option;
+    }
+  }
+  EXPECT_EQ(reel({"bench", "attention", "--tokens", "64", "--sparsity", "-1"}), 2);
+  EXPECT_EQ(reel({"bench", "attention", "--tokens", "64", "--sparsity", "nan"}), 2);
+  EXPECT_EQ(reel({"bench", "gemm", "--m", "0"}), 2);
+  EXPECT_EQ(reel({"bench", "train", "--steps", "0"}), 2);
+  EXPECT_EQ(reel({"bench", "train", "--tokens", "0"}), 2);
+}
+
 TEST(App, BenchWritesMachineAndRows) {
   const std::string lists = testing::TempDir() + "reel_app_lists.safetensors";
   const std::string out = testing::TempDir() + "reel_app_test.json";

@@ -13,6 +13,8 @@ namespace reel::app {
 
 namespace {
 
+constexpr int kMostTokens = 1 << 24;
+
 void bench_peak(const BenchOptions& options) {
   Threads threads(options.threads);
   Bench bench("peak", threads);
@@ -55,18 +57,13 @@ void bench_linear(const LinearShape& shape, Threads& threads, Bench& bench) {
   }
 }
 
-void check_size(const char* name, std::int64_t value, std::int64_t most) {
-  if (value < 1 || value > most)
-    throw Error(fmt::format("--{} is {}", name, value), fmt::format("use a number from 1 to {}", most));
-}
-
 }  // namespace
 
 void bench_gemm(const BenchOptions& options) {
   std::vector<LinearShape> shapes = {{4096, 1152, 1152}, {4096, 4608, 1152}};
   if (options.m != 0 || options.n != 0 || options.k != 0) {
-    for (const auto& [name, value] : {std::pair("m", options.m), {"n", options.n}, {"k", options.k}})
-      check_size(name, value, 1 << 20);
+    if (options.m == 0 || options.n == 0 || options.k == 0)
+      throw Error("a linear layer has three sizes", "give --m, --n and --k");
     shapes = {{options.m, options.n, options.k}};
   }
   Threads threads(options.threads);
@@ -87,17 +84,19 @@ void add_bench(Verb& parser, Action& action) {
     return sub;
   };
   const auto add_tokens = [&](Verb* sub) {
-    sub->add_option("--heads", options->heads, "heads");
-    sub->add_option("--tokens", options->tokens, "queries and keys of a head");
-    sub->add_option("--head-dim", options->head_dim, "floats of a head, a multiple of 8 up to 256");
-    sub->add_option("--sparsity", options->sparsity, "share of the keys that a group leaves out, 0 to 1");
-    sub->add_option("--group", options->group, "queries that share a list")->capture_default_str();
+    sub->add_option("--heads", options->heads, "heads")->between(1, 4096);
+    sub->add_option("--tokens", options->tokens, "queries and keys of a head")->between(1, kMostTokens);
+    sub->add_option("--head-dim", options->head_dim, "floats of a head")->between(8, 256)->multiple_of(8);
+    sub->add_option("--sparsity", options->sparsity, "share of the keys that a group leaves out")->between(0.0, 1.0);
+    sub->add_option("--group", options->group, "queries that share a list")
+        ->between(1, kMostTokens)
+        ->capture_default_str();
   };
   add("peak", "multiply-add rate and memory bandwidths", bench_peak);
   Verb* gemm = add("gemm", "linear layers, forward and both gradients", bench_gemm);
-  gemm->add_option("--m", options->m, "rows of x (tokens)");
-  gemm->add_option("--n", options->n, "rows of W (outputs)");
-  gemm->add_option("--k", options->k, "columns of x and W (inputs)");
+  gemm->add_option("--m", options->m, "rows of x (tokens)")->between(1, 1 << 20);
+  gemm->add_option("--n", options->n, "rows of W (outputs)")->between(1, 1 << 20);
+  gemm->add_option("--k", options->k, "columns of x and W (inputs)")->between(1, 1 << 20);
   Verb* attention = add("attention", "dense and sparse attention, forward and backward", bench_attention);
   add_tokens(attention);
   attention->add_option("--block", options->block, "keys that are chosen together: 1, or a multiple of 64")
@@ -106,8 +105,12 @@ void add_bench(Verb& parser, Action& action) {
       ->type_name("FILE");
   Verb* select = add("select", "choice of the heaviest keys of each group", bench_select);
   add_tokens(select);
-  select->add_option("--rank", options->rank, "floats of a low-rank query or key")->capture_default_str();
-  select->add_option("--samples", options->samples, "sample queries of a group")->capture_default_str();
+  select->add_option("--rank", options->rank, "floats of a low-rank query or key")
+      ->between(1, 4096)
+      ->capture_default_str();
+  select->add_option("--samples", options->samples, "sample queries of a group")
+      ->between(1, 4096)
+      ->capture_default_str();
   Verb* sparse = add("sparse", "sparse attention with the choice of its keys, and where it pays", bench_sparse);
   add_tokens(sparse);
   sparse->add_flag("--no-dense", options->no_dense,
@@ -116,8 +119,10 @@ void add_bench(Verb& parser, Action& action) {
   Verb* train = add("train", "whole training steps: forward, backward, optimizer", bench_train);
   train->add_option("--model", options->model, "a run file; without: wan, 8 layers, width 384, 4,096 tokens")
       ->type_name("FILE.toml");
-  train->add_option("--tokens", options->tokens, "tokens of a clip: the number of frames follows from it");
+  train->add_option("--tokens", options->tokens, "tokens of a clip: the number of frames follows from it")
+      ->between(1, kMostTokens);
   train->add_option("--steps", options->steps, "steps to measure after a first one; the best counts")
+      ->between(1, 1 << 20)
       ->capture_default_str();
   train->add_option("--set", options->set, "another value for a key of the run file, as train.recompute=true");
   Verb* sequence =
@@ -125,6 +130,7 @@ void add_bench(Verb& parser, Action& action) {
   sequence->add_option("--model", options->model, "a run file; without: configs/stdit3-bench.toml")
       ->type_name("FILE.toml");
   sequence->add_option("--steps", options->steps, "passes to measure after a first one; the best counts")
+      ->between(1, 1 << 20)
       ->capture_default_str();
   sequence->add_option("--set", options->set, "another value for a key of the run file, as video.frames=32");
   sequence->add_option("--only", options->only, "one of the ways")->one_of({"dsp", "ulysses-both", "ulysses", "ring"});

@@ -73,14 +73,6 @@ void bench_shape(const SelectShape& s, Threads& threads, Bench& bench) {
 
 void bench_select(const BenchOptions& o) {
   const double share = o.sparsity < 0 ? 0.1 : 1 - o.sparsity;
-  if (share < 0)
-    throw Error(fmt::format("--sparsity {}", o.sparsity), "it is the share of keys left out: 0 to 1, e.g. 0.9");
-  if (o.heads < 0 || o.tokens < 0 || o.group < 1 || o.rank < 1 || o.samples < 1 || o.tokens > (1 << 24) ||
-      o.rank > 4096 || o.samples > 4096) {
-    throw Error(fmt::format("--heads {} --tokens {} --group {} --rank {} --samples {}", o.heads, o.tokens, o.group,
-                            o.rank, o.samples),
-                "all of them are at least 1");
-  }
   const std::int64_t heads = o.heads > 0 ? o.heads : 4, d = o.head_dim != 0 ? o.head_dim : 64;
   std::vector<std::int64_t> tokens = {8192, 32768};
   if (o.tokens > 0) tokens = {o.tokens};

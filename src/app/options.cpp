@@ -44,6 +44,17 @@ Error mistake(const CLI::App& parser, const CLI::ParseError& error) {
                hint_for_extra(verb, extra.front()));
 }
 
+// Checks one number; `wanted` is what help and the error say.
+template <typename Number, typename Good>
+CLI::Validator number_that(Good good, const std::string& wanted) {
+  return {[=](std::string& text) {
+            Number number{};
+            if (CLI::detail::lexical_cast(text, number) && good(number)) return std::string();
+            return fmt::format("it is {}, it must be {}", text, wanted);
+          },
+          wanted};
+}
+
 }  // namespace
 
 Option* Option::required() { return option_.required(), this; }
@@ -51,10 +62,21 @@ Option* Option::type_name(const char* name) { return option_.type_name(name), th
 Option* Option::capture_default_str() { return option_.capture_default_str(), this; }
 Option* Option::delimiter(char between) { return option_.delimiter(between), this; }
 Option* Option::one_word() { return option_.allow_extra_args(false), this; }
-Option* Option::between(std::int64_t least, std::int64_t most) { return option_.check(CLI::Range(least, most)), this; }
-Option* Option::between(double least, double most) { return option_.check(CLI::Range(least, most)), this; }
-Option* Option::positive() { return option_.check(CLI::PositiveNumber), this; }
-Option* Option::not_negative() { return option_.check(CLI::NonNegativeNumber), this; }
+Option* Option::between(std::int64_t least, std::int64_t most) {
+  const auto good = [=](std::int64_t x) { return x >= least && x <= most; };
+  return option_.check(number_that<std::int64_t>(good, fmt::format("{} to {}", least, most))), this;
+}
+Option* Option::between(double least, double most) {
+  const auto good = [=](double x) { return x >= least && x <= most; };  // never true of NaN
+  return option_.check(number_that<double>(good, fmt::format("{} to {}", least, most))), this;
+}
+Option* Option::multiple_of(std::int64_t step) {
+  const auto good = [=](std::int64_t x) { return x % step == 0; };
+  return option_.check(number_that<std::int64_t>(good, fmt::format("a multiple of {}", step))), this;
+}
+Option* Option::not_negative() {
+  return option_.check(number_that<double>([](double x) { return x >= 0; }, "0 or more")), this;
+}
 Option* Option::one_of(const std::vector<std::string>& words) { return option_.check(CLI::IsMember(words)), this; }
 
 Verb::Verb(CLI::App& app) : app_(app) {}

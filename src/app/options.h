@@ -32,7 +32,7 @@ class Option {
   Option* between(std::int64_t least, std::int64_t most);
   Option* between(int least, int most) { return between(std::int64_t{least}, std::int64_t{most}); }
   Option* between(double least, double most);
-  Option* positive();
+  Option* multiple_of(std::int64_t step);
   Option* not_negative();
   Option* one_of(const std::vector<std::string>& words);
 

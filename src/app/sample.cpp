@@ -191,7 +191,8 @@ void add_sample(Verb& parser, Action& action) {
   verb->add_option("--label", options->label, "number or name of a label of the data");
   verb->add_option("--prompt", options->prompt, "words; for latents: number of a clip or file whose text to take");
   verb->add_option("--steps", options->steps, "denoising steps")->between(1, 100000)->capture_default_str();
-  verb->add_option("--guidance", options->guidance, "classifier-free guidance; default: train.guidance of the run");
+  verb->add_option("--guidance", options->guidance, "classifier-free guidance; default: train.guidance of the run")
+      ->between(0.0, 100.0);
   verb->add_option("--seed", options->seed, "same seed, same clip")->not_negative()->capture_default_str();
   verb->add_option("--count", options->count, "clips, side by side")->between(1, 1024)->capture_default_str();
   verb->add_option("--out", options->out, "clip.mp4, .gif, .png (contact sheet) or .safetensors")
