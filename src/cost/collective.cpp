@@ -18,7 +18,7 @@ namespace {
 constexpr double kRingStep = 0.25;  // latency of a ring's step between nodes, as a share of a tree's
 constexpr double kTreeChunk = 2e6;  // bytes that fill one level of a tree, at most
 constexpr double kTreeChunks = 6;   // pieces that smaller buffers are cut into
-constexpr double kWrongChoice = 2;  // LL chosen where LL128 is better: 250 instead of 131 us (A100, 64 GPUs, 128 KB)
+constexpr double kWrongChoice = 2;  // tree by LL where LL128 is better: 250 instead of 131 us (A100, 64 GPUs, 128 KB)
 constexpr double kSoft = 1.7;       // exponent of the soft minimum of LL and the others inside a node
 constexpr double kNorm = 5;         // of the p-norm of the times of links and NICs: 365 and 390 GB/s give 327 (H100)
 constexpr double kNvlsPart = 0.04;  // bandwidth of NVLS lost by each device that a node has less (H200: 5, 6, 7 of 8)
@@ -44,15 +44,12 @@ Shape shape_of(const Cluster& cluster, const Collective& c) {
   if (!(c.bytes >= 0) || std::isinf(c.bytes)) {
     refuse(fmt::format("{} of {} bytes", collective_name(c.op), c.bytes), "bytes are 0 or more");
   }
-  const std::int64_t per_node = std::min(c.per_node, c.devices);
+  std::int64_t per_node = std::min(c.per_node, c.devices);
   if (per_node > f.per_node) {
     refuse(fmt::format("{} devices of a group on a node of {}", per_node, cluster.name),
            fmt::format("a node has {} devices", f.per_node));
   }
-  if (c.devices % per_node != 0) {
-    refuse(fmt::format("{} devices, {} on a node: the last node would have fewer", c.devices, per_node),
-           fmt::format("use a multiple of {}", per_node));
-  }
+  if (c.devices % per_node != 0) per_node = even_share(c.devices, c.devices % per_node);
   const std::int64_t nodes = c.devices / per_node;
   const auto each = static_cast<double>(per_node), sharing = static_cast<double>(c.sharing);
   return {static_cast<double>(c.devices), each, static_cast<double>(nodes),
@@ -183,8 +180,15 @@ const char* protocol_name(Protocol protocol) {
   return kProtocols[static_cast<std::size_t>(protocol)];
 }
 
-CollectiveCost cost_of(const Cluster& cluster, const Collective& c) {
-  const Shape s = shape_of(cluster, c);
+std::int64_t even_share(std::int64_t devices, std::int64_t smallest) {
+  while (devices % smallest != 0) --smallest;
+  return smallest;
+}
+
+CollectiveCost cost_of(const Cluster& cluster, const Collective& given) {
+  const Shape s = shape_of(cluster, given);
+  Collective c = given;
+  c.per_node = static_cast<std::int64_t>(s.per_node);
   CollectiveCost cost;
   if (c.devices == 1) return cost;
   const Fabric& f = cluster.fabric;
@@ -196,7 +200,7 @@ CollectiveCost cost_of(const Cluster& cluster, const Collective& c) {
     cost.seconds = all_to_all_seconds(f, c, s);
   } else if (choice.protocol == Protocol::kLL) {
     const double other = bulk_seconds(f, c, s, {choice.algorithm, Protocol::kLL128});
-    cost.seconds = std::min(ll_seconds(f, c, s), kWrongChoice * other);
+    cost.seconds = std::min(ll_seconds(f, c, s), choice.algorithm == Algorithm::kTree ? kWrongChoice * other : other);
   } else {
     cost.seconds = bulk_seconds(f, c, s, choice);
   }

@@ -34,7 +34,7 @@ const char* protocol_name(Protocol protocol);     // "LL", "LL128", "Simple"
 struct Collective {
   CollectiveOp op = CollectiveOp::kAllReduce;
   std::int64_t devices = 1;
-  std::int64_t per_node = 1;  // devices of the group on a node; more than `devices` means all of them
+  std::int64_t per_node = 1;  // devices of the group on a node, the last may have fewer
   double bytes = 0;
   std::int64_t sharing = 1;  // groups of this shape that use the node's NICs at the same time, this one included
 };
@@ -50,9 +50,12 @@ struct CollectiveCost {
   bool outside_fit = false;   // bytes or devices beyond what the constants were fitted on
 };
 
-// 0 seconds for one device; the latency alone for no bytes. An Error where the group cannot be placed: more devices on
-// a node than a node has, or a last node with fewer than the others. (10 devices with 8 on a node are an Error, 16
-// not.)
+// Where nodes have unequal shares of a group, the smallest one limits the rings through all of them: it is priced as if
+// all had the largest share up to that one that goes into the group. 12 devices as 8 and 4 are three nodes of 4.
+std::int64_t even_share(std::int64_t devices, std::int64_t smallest);
+
+// 0 seconds for one device; the latency alone for no bytes. An Error where a node has fewer devices than the group
+// wants on one.
 CollectiveCost cost_of(const Cluster& cluster, const Collective& collective);
 
 // A message of one device to one other, nothing else on the wires: a pipeline's hop. It occupies no SMs.

@@ -73,6 +73,33 @@ TEST(Collective, MoreBytesNeverTakeMuchLess) {
   }
 }
 
+TEST(Collective, MoreBytesNeverTakeLessAroundRingsAndBetweenPairs) {
+  // What is known of NCCL's wrong choices was measured for trees; rings by LL are priced as no worse than by LL128.
+  for (const char* name : {"a100-selene", "a100-azure", "h100-ndr400", "h800", "b200"}) {
+    const Cluster c = cluster(name);
+    for (const auto& [devices, per_node] : {std::pair(2, 1), {3, 1}, {8, 1}, {8, 4}, {12, 2}, {64, 8}, {1000, 1}}) {
+      for (int op = 1; op < 6; ++op) {
+        double before = 0;
+        for (double bytes = 64; bytes < 1e11; bytes *= 2) {
+          const double now = seconds(c, static_cast<CollectiveOp>(op), devices, per_node, bytes);
+          EXPECT_GE(now, before) << name << " " << devices << " " << op << " " << bytes;
+          before = now;
+        }
+      }
+    }
+  }
+}
+
+TEST(Collective, TheSmallestShareOfANodeLimitsTheOthers) {
+  EXPECT_EQ(even_share(12, 4), 4);
+  EXPECT_EQ(even_share(11, 3), 1);
+  const Cluster c = cluster("h100-ndr400");
+  for (int op = 0; op < 6; ++op) {
+    const auto collective = static_cast<CollectiveOp>(op);
+    EXPECT_EQ(seconds(c, collective, 12, 8, 1e8), seconds(c, collective, 12, 4, 1e8)) << op;
+  }
+}
+
 TEST(Collective, GroupsThatShareNicsTakeLonger) {
   Cluster c = simple();
   const double alone = seconds(c, CollectiveOp::kAllGather, 4, 1, 1e9);
@@ -125,7 +152,6 @@ TEST(Collective, GroupsThatCannotBePlacedAreErrors) {
   const Cluster c = cluster("a100-azure");
   const auto error = [&](Collective collective) { return message_of([&] { cost_of(c, collective); }); };
   EXPECT_NE(error({CollectiveOp::kAllReduce, 16, 16, 1e6}).find("a node has 8 devices"), std::string::npos);
-  EXPECT_NE(error({CollectiveOp::kAllReduce, 10, 8, 1e6}).find("use a multiple of 8"), std::string::npos);
   EXPECT_NE(error({CollectiveOp::kAllReduce, 8, 8, -1}).find("bytes are 0 or more"), std::string::npos);
   EXPECT_NE(error({CollectiveOp::kAllReduce, 8, 8, NAN}).find("bytes are 0 or more"), std::string::npos);
   EXPECT_NE(error({CollectiveOp::kAllReduce, 0, 8, 1}).find("at least 1"), std::string::npos);

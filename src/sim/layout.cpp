@@ -50,9 +50,7 @@ Placement Layout::place(const std::vector<std::int64_t>& ranks) const {
       count = 0;
     }
   }
-  // Where nodes have unequal shares: as if all had the smallest one that goes into the group.
-  while (placement.devices % least != 0) --least;
-  placement.per_node = most == least ? most : least;
+  placement.per_node = most == least ? most : cost::even_share(placement.devices, least);
   if (placement.per_node < placement.devices)
     placement.sharing = std::max<std::int64_t>(1, std::min(per_node_, devices_) / placement.per_node);
   for (const std::int64_t rank : ranks) {
