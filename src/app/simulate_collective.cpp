@@ -19,12 +19,25 @@ struct CollectiveOptions {
   std::string cluster, table, out, op;
 };
 
+constexpr const char* kPriced[] = {"seconds", "algorithm", "protocol", "basis"};
+
+// What a table has to have, and must not have, for its rows to be priced; the columns of the result.
+std::vector<std::string> priced_columns(const Csv& csv, const std::string& file) {
+  for (const char* column : {"op", "devices", "per_node", "bytes"}) csv.column(column);
+  std::vector<std::string> columns = csv.columns();
+  for (const char* name : kPriced) {
+    if (csv.has(name))
+      throw Error(fmt::format("{}:1: '{}' is a result", file, name), "rename the column, or leave it out");
+    columns.emplace_back(name);
+  }
+  return columns;
+}
+
 // The collectives of a table, priced; what is wrong with a row is said with its line.
 void price_table(const CollectiveOptions& o) {
   const cost::Cluster cluster = cost::load_cluster(o.cluster);
   const Csv csv = Csv::load(o.table);
-  for (const char* column : {"op", "devices", "per_node", "bytes"}) csv.column(column);
-  CsvWriter out({"op", "devices", "per_node", "bytes", "seconds", "algorithm", "protocol", "basis"});
+  CsvWriter out(priced_columns(csv, o.table));
   for (std::size_t row = 0; row < csv.rows(); ++row) {
     try {
       cost::Collective call;
@@ -34,9 +47,13 @@ void price_table(const CollectiveOptions& o) {
       call.bytes = csv.number(row, "bytes");
       if (csv.has("sharing")) call.sharing = csv.integer(row, "sharing");
       const cost::CollectiveCost cost = cost_of(cluster, call);
-      const std::string basis = cluster.fabric.origin.basis + (cost.outside_fit ? ", beyond the fitted range" : "");
-      out.add(cost::collective_name(call.op), call.devices, call.per_node, call.bytes, cost.seconds,
-              cost::algorithm_name(cost.algorithm), cost::protocol_name(cost.protocol), basis);
+      std::vector<std::string> cells;
+      for (std::size_t c = 0; c < csv.columns().size(); ++c) cells.push_back(csv.text(row, c));
+      cells.push_back(fmt::format("{}", cost.seconds));
+      cells.emplace_back(cost::algorithm_name(cost.algorithm));
+      cells.emplace_back(cost::protocol_name(cost.protocol));
+      cells.push_back(cluster.fabric.origin.basis + (cost.outside_fit ? ", beyond the fitted range" : ""));
+      out.add_row(cells);
     } catch (const Error& error) {
       const std::string where = fmt::format("{}:{}", o.table, csv.line(row));
       if (std::string(error.what()).starts_with(where)) throw;

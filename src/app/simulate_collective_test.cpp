@@ -44,6 +44,18 @@ TEST(SimulateCollective, PricesEveryRowInItsOrder) {
   EXPECT_EQ(times.text(0, "basis"), "measured");
 }
 
+TEST(SimulateCollective, KeepsEveryColumnOfTheTable) {
+  const std::string table =
+      written("named.csv", "case,op,devices,per_node,bytes,measured_us\n\"a, b\",alltoall,12,8,1e6,81.5\n");
+  const std::string out = path_of("named-times.csv");
+  ASSERT_EQ(simulate({"collective", "--cluster", cluster("a100-azure"), "--table", table, "--out", out}), 0);
+  const Csv times = Csv::load(out);
+  EXPECT_EQ(times.text(0, "case"), "a, b");
+  EXPECT_EQ(times.text(0, "op"), "alltoall");
+  EXPECT_EQ(times.text(0, "measured_us"), "81.5");
+  EXPECT_GT(times.number(0, "seconds"), 0);
+}
+
 TEST(SimulateCollective, MistakesExitWithTwo) {
   const auto price = [](const char* text) {
     return simulate({"collective", "--cluster", cluster("a100-azure"), "--table", written("bad.csv", text)});
@@ -52,7 +64,7 @@ TEST(SimulateCollective, MistakesExitWithTwo) {
   EXPECT_EQ(price("op,devices,per_nod,bytes\nall_reduce,8,8,1\n"), 2);
   EXPECT_EQ(price("op,devices,per_node,bytes\nall_reduc,8,8,1\n"), 2);
   EXPECT_EQ(price("op,devices,per_node,bytes\nall_reduce,8,8,-1\n"), 2);
-  EXPECT_EQ(price("op,devices,per_node,bytes\nall_reduce,12,8,1\n"), 2);
+  EXPECT_EQ(price("op,devices,per_node,bytes\nall_reduce,16,16,1\n"), 2);
   EXPECT_EQ(simulate({"collective", "--cluster", "no-such-cluster", "--table", "x.csv"}), 2);
   EXPECT_EQ(simulate({"collective", "--table", "x.csv"}), 2);
 }

@@ -241,7 +241,7 @@ TEST_F(Table, HasPricesWhereAskedForAndAnEmptyCellForWhatIsNotKnown) {
 
 TEST_F(Table, MistakesNameFileLineAndKey) {
   EXPECT_NE(error("model.hiden,model.layers\n1,2\n")
-                .find("reel_jobs.csv:1: unknown key 'model.hiden' | did you mean 'model.hidden'?"),
+                .find("reel_jobs.csv:1:1: unknown key 'model.hiden' | did you mean 'model.hidden'?"),
             std::string::npos);
   EXPECT_NE(error("model.hidden\n1024\n").find("reel_jobs.csv:1: there is no column 'model.layers'"),
             std::string::npos);

@@ -28,16 +28,17 @@ std::vector<std::string> known_keys() {
 // Columns that a job cannot do without, or that say nothing: both are mistakes of the whole table.
 void check_columns(const Csv& csv, const std::string& file) {
   const std::vector<std::string> keys = known_keys();
-  for (const std::string& column : csv.columns()) {
+  for (std::size_t c = 0; c < csv.columns().size(); ++c) {
+    const std::string& column = csv.columns()[c];
+    const auto refuse = [&](const std::string& hint) {
+      throw Error(fmt::format("{}:1:{}: unknown key '{}'", file, c + 1, column), hint);
+    };
     if (column.find('.') != std::string::npos) {
-      if (std::find(keys.begin(), keys.end(), column) == keys.end()) {
-        throw Error(fmt::format("{}:1: unknown key '{}'", file, column), nearest_hint(column, keys, "keys"));
-      }
+      if (std::find(keys.begin(), keys.end(), column) == keys.end()) refuse(nearest_hint(column, keys, "keys"));
       continue;
     }
     for (const std::string& key : keys) {
-      if (key.substr(key.find('.') + 1) == column)
-        throw Error(fmt::format("{}:1: unknown key '{}'", file, column), fmt::format("did you mean '{}'?", key));
+      if (key.substr(key.find('.') + 1) == column) refuse(fmt::format("did you mean '{}'?", key));
     }
   }
   Result any;
