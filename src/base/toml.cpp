@@ -65,6 +65,7 @@ std::optional<std::vector<Value>> get_all(const TomlTree& tree, const std::strin
   TomlPath path = tree.ask(text);
   const toml::node* node = tree.find(path);
   if (node == nullptr) return std::nullopt;
+  if (const std::optional<Value> one = Type<Value>::get(*node)) return std::vector<Value>{*one};
   if (!node->is_array()) wrong_type(tree, path, *node, fmt::format("an array of {}", Type<Value>::kMany));
   std::vector<Value> values;
   path.push_back({{}, 0, true});

@@ -56,6 +56,7 @@ class Toml {
   std::string choice(const std::string& path, const std::vector<std::string>& choices,
                      const std::string& fallback) const;
 
+  // Lists; a single value is a list of one.
   std::vector<std::int64_t> integers(const std::string& path) const;
   std::vector<std::int64_t> integers(const std::string& path, const std::vector<std::int64_t>& fallback) const;
   std::vector<double> numbers(const std::string& path) const;

@@ -48,6 +48,7 @@ TEST(Toml, EveryTypeIsRead) {
   EXPECT_EQ(toml.integers("model.sizes"), (std::vector<std::int64_t>{16, 32}));
   EXPECT_EQ(toml.numbers("train.betas"), (std::vector<double>{0.9, 1}));
   EXPECT_EQ(toml.strings("model.tags"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(toml.numbers("train.steps"), std::vector<double>{2000});  // a single value is a list of one
   EXPECT_EQ(toml.choice("model.name", {"dit", "wan"}), "wan");
   EXPECT_TRUE(toml.has("train"));
   EXPECT_TRUE(toml.has("level[1].name"));
@@ -95,8 +96,8 @@ TEST(Toml, WrongTypesNameLineKeyAndValue) {
   starts([&] { toml.string("train.name"); }, "run.toml:5: train.name must be a string, found the integer 3");
   starts([&] { toml.boolean("train.name"); }, "run.toml:5: train.name must be true or false, found the integer 3");
   starts([&] { toml.integers("train.list"); }, "run.toml:6: train.list[1] must be an integer, found the string \"a\"");
-  starts([&] { toml.integers("train.name"); },
-         "run.toml:5: train.name must be an array of integers, found the integer 3");
+  starts([&] { toml.integers("train.rate"); },
+         "run.toml:4: train.rate must be an array of integers, found the boolean true");
   starts([&] { toml.string("train.day"); }, "run.toml:7: train.day must be a string, found a date");
   starts([&] { toml.integer("train"); }, "run.toml:1: train must be an integer, found a table");
   starts([&] { toml.integer("train.name.x"); }, "run.toml:5: train.name must be a table, found the integer 3");
