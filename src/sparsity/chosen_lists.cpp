@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -18,6 +19,14 @@
 namespace reel::sparsity {
 
 namespace {
+
+// Of all keys for queries [first, end), their sum.
+Buffer<float> true_weights(const Buffer<float>& q, const Buffer<float>& k, std::int64_t first, std::int64_t end,
+                           std::int64_t dim, std::int64_t tokens, Threads& threads) {
+  const ScoreInput scores{
+      q.data() + first * dim, k.data(), dim, dim, end - first, tokens, dim, 1.0f / std::sqrt(static_cast<float>(dim))};
+  return group_weights(softmax_rows(scores, threads), tokens, threads);
+}
 
 constexpr std::int64_t kSeenGroups = 4;  // 75,000 tokens of 40 heads: 24 MB beside lists of a gigabyte
 
@@ -39,7 +48,27 @@ void check(const ChooseListsInput& in) {
   }
 }
 
-// Lists of one head, as choose_keys gives them.
+// By the true weights of all queries of a group, in f32: choose_keys scores as many queries of every group, those of
+// short ones more than once. No heads where a weight is not finite.
+attention::KeyLists true_lists(const ChooseListsInput& in, const Buffer<float>& q, const Buffer<float>& k,
+                               Threads& threads) {
+  const TokenOrder& order = *in.order;
+  const std::int64_t tokens = order.tokens(), dim = in.file->head_dim();
+  const std::int64_t keep = budget_of(in.keys, (tokens + in.block - 1) / in.block);
+  attention::KeyListsBuilder builder(1, 1, tokens, order.group_starts, in.block);
+  for (std::int64_t g = 0; g < order.groups(); ++g) {
+    const std::int64_t first = order.group_starts[sized(g)], end = order.group_starts[sized(g) + 1];
+    const Buffer<float> weights = true_weights(q, k, first, end, dim, tokens, threads);
+    if (kernels::any_not_finite(weights, threads)) return {};
+    std::vector<float> entries = block_sums(weights, sized(in.block));
+    const std::int64_t own = first / in.block, own_end = (end - 1) / in.block + 1;
+    std::fill(entries.begin() + own, entries.begin() + own_end, std::numeric_limits<float>::max());
+    builder.add(largest(entries, sized(std::max(keep, own_end - own))));
+  }
+  return builder.finish();
+}
+
+// Lists of one head; by a predictor as choose_keys gives them.
 attention::KeyLists lists_of_head(const ChooseListsInput& in, const Buffer<float>& q, const Buffer<float>& k,
                                   const std::optional<HiddenFit>& fit, std::span<const std::int32_t> sampled,
                                   std::int64_t samples, Threads& threads) {
@@ -58,7 +87,9 @@ attention::KeyLists lists_of_head(const ChooseListsInput& in, const Buffer<float
   }
   attention::KeyLists lists;
   const std::int64_t entries = (in.order->tokens() + in.block - 1) / in.block;
-  if (predictor->knows(0)) {
+  if (in.predictor == "true" && in.samples <= 0) {
+    lists = true_lists(in, q, k, threads);
+  } else if (predictor->knows(0)) {
     lists = choose_keys(seen,
                         {.order = in.order,
                          .predictor = predictor.get(),
@@ -117,10 +148,7 @@ ChosenLists choose_lists(const ChooseListsInput& in, Threads& threads) {
     for (std::size_t i = 0; i < seen.size(); ++i) {
       const std::int64_t first = order.group_starts[sized(seen[i])];
       const std::int64_t queries = order.group_starts[sized(seen[i]) + 1] - first;
-      const Buffer<float> weights = group_weights(softmax_rows({q.data() + first * dim, k.data(), dim, dim, queries,
-                                                                tokens, dim, 1.0f / std::sqrt(static_cast<float>(dim))},
-                                                               threads),
-                                                  tokens, threads);
+      const Buffer<float> weights = true_weights(q, k, first, first + queries, dim, tokens, threads);
       kernels::scale(
           1.0f / static_cast<float>(queries), weights,
           std::span<float>(chosen.weights).subspan((sized(h) * seen.size() + i) * sized(tokens), sized(tokens)),

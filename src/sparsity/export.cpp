@@ -226,7 +226,9 @@ Exported export_dsv(const ExportInput& in) {
   constexpr std::int64_t kAtOnce = 256, kRows = 32;
   const KeyLists& lists = in.chosen->lists;
   const std::int64_t tokens = lists.keys_tokens;
-  if (tokens < kAtOnce) throw Error(fmt::format("{} keys", tokens), "DSV's kernel reads 256 keys at a time");
+  if (tokens < kAtOnce)
+    throw Error(fmt::format("lists over {} keys in the form dsv", tokens),
+                "DSV's kernel reads 256 keys at a time: use flex, vsa or mask");
   // Its groups are all of one size, a multiple of 32: the lists' own, or 64, with what all of their queries look at.
   const std::int64_t own = lists.group_starts[1];
   const bool fits = own % kRows == 0 && lists.group_starts == attention::uniform_groups(lists.queries(), own);
