@@ -106,7 +106,7 @@ Costing costing_of(const PlanInput& input, const std::string& cluster, std::int6
 
 plan::Work count_work(const PlanInput& input, const plan::GroupCost& cost, int ranks) {
   try {
-    return plan::count_work(input.lists, cost, std::int64_t{4} * ranks);
+    return plan::count_work(input.lists, cost, ranks);
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}", input.path, error.what()), error.hint());
   }

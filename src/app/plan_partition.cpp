@@ -20,17 +20,12 @@ using plan::Partition;
 using plan::Work;
 
 // A column of the work is a run of key blocks; files speak of blocks.
-std::vector<std::vector<Indices>> in_blocks(const std::vector<std::vector<Indices>>& columns, const Work& work) {
+std::vector<std::vector<Indices>> in_blocks(const Partition& partition, const Work& work) {
   std::vector<std::vector<Indices>> blocks;
-  for (const auto& group : columns) {
-    blocks.emplace_back();
-    for (const Indices& list : group) {
-      blocks.back().emplace_back();
-      for (const std::int32_t column : list) {
-        const std::int64_t begin = column * work.column_blocks, end = std::min(begin + work.column_blocks, work.blocks);
-        for (std::int64_t b = begin; b < end; ++b) blocks.back().back().push_back(static_cast<std::int32_t>(b));
-      }
-    }
+  for (const auto& columns : partition.keys) {
+    Indices place = plan::bins_of(columns, work.columns), place_of_block;
+    for (const std::int32_t column : work.column_of) place_of_block.push_back(place[static_cast<std::size_t>(column)]);
+    blocks.push_back(plan::lists_of(place_of_block, partition.ring));
   }
   return blocks;
 }
@@ -49,7 +44,7 @@ std::string to_json(const Planned& r, const Work& work) {
       {"ring", r.partition.ring},
       {"heads", r.partition.heads},
       {"rows", r.partition.rows},
-      {"keys", in_blocks(r.partition.keys, work)},
+      {"keys", in_blocks(r.partition, work)},
       {"rho", plan::rho(r.after)},
       {"rho_no_barrier", plan::rho_no_barrier(r.after)},
       {"rho_contiguous", plan::rho(r.before)},

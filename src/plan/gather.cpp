@@ -56,7 +56,6 @@ GatherPlan plan_gather(const attention::KeyLists& lists, const Work& work, const
   plan.bytes.assign(static_cast<std::size_t>(partition.ulysses * ring * ring), 0.0);
   plan.fetched.assign(static_cast<std::size_t>(partition.ulysses * ring), 0);
   plan.memory.assign(plan.fetched.size(), 0.0);
-  const std::int64_t column_tokens = work.column_blocks * kBlockTokens;
   std::vector<std::uint8_t> needed(static_cast<std::size_t>(lists.entries()));
   for (int u = 0; u < partition.ulysses; ++u) {
     const Indices place = bins_of(partition.keys[static_cast<std::size_t>(u)], work.columns);
@@ -68,7 +67,8 @@ GatherPlan plan_gather(const attention::KeyLists& lists, const Work& work, const
           for (std::int64_t entry = 0; entry < lists.entries(); ++entry) {
             if (needed[static_cast<std::size_t>(entry)] == 0) continue;
             const std::int64_t token = entry * lists.granularity;
-            const int from = place[static_cast<std::size_t>(token / column_tokens)];
+            const int from =
+                place[static_cast<std::size_t>(work.column_of[static_cast<std::size_t>(token / kBlockTokens)])];
             plan.entries[static_cast<std::size_t>(((b * lists.heads + head) * ring + to) * ring + from)].push_back(
                 static_cast<std::int32_t>(entry));
             const std::int64_t tokens = std::min<std::int64_t>(lists.granularity, lists.keys_tokens - token);

@@ -33,7 +33,7 @@ void expect_unions(const attention::KeyLists& lists, const Work& work, const Par
             const std::set<std::int32_t> home(p.keys[u][j].begin(), p.keys[u][j].end());
             for (const std::int32_t e : plan.list(b, head, static_cast<int>(i), static_cast<int>(j))) {
               EXPECT_TRUE(planned.insert(e).second);
-              EXPECT_TRUE(home.contains(static_cast<std::int32_t>(e * lists.granularity / 64 / work.column_blocks)));
+              EXPECT_TRUE(home.contains(work.column_of[static_cast<std::size_t>(e * lists.granularity / 64)]));
               double tokens = 0;
               for (int k = 0; k < lists.granularity; ++k)
                 tokens += e * lists.granularity + k < lists.keys_tokens ? 1 : 0;

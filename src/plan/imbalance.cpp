@@ -29,10 +29,14 @@ Tiles tiles(const Work& work, const Partition& partition) {
     const Indices column_place = bins_of(partition.keys[static_cast<std::size_t>(u)], work.columns);
     for (const std::int32_t head : partition.heads[static_cast<std::size_t>(u)]) {
       for (std::int64_t row = 0; row < work.rows; ++row) {
-        std::fill(keys.begin(), keys.end(), 0);
-        const std::uint16_t* of_row = work.keys_of(head, row);
-        for (std::size_t c = 0; c < column_place.size(); ++c)
-          keys[static_cast<std::size_t>(column_place[c])] += of_row[c];
+        if (ring == 1) {  // 40 heads x 1184 rows: 0.2 ms instead of 5
+          keys[0] = work.row_keys[static_cast<std::size_t>(head * work.rows + row)];
+        } else {
+          std::fill(keys.begin(), keys.end(), 0);
+          const std::uint16_t* of_row = work.keys_of(head, row);
+          for (std::size_t c = 0; c < column_place.size(); ++c)
+            keys[static_cast<std::size_t>(column_place[c])] += of_row[c];
+        }
         const double per_key = work.cost.per_key * static_cast<double>(work.row_scale[static_cast<std::size_t>(row)]);
         double* tile =
             &out.work[static_cast<std::size_t>((u * ring + row_place[static_cast<std::size_t>(row)]) * ring)];

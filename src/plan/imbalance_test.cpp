@@ -55,7 +55,7 @@ TEST(Imbalance, MatchesTheDefinitionForEveryCut) {
       for (const Baseline& baseline : baselines()) {
         const Partition p = baseline.make(work, ulysses, ring);
         const Tiles t = tiles(work, p);
-        const SlowImbalance slow = slow_imbalance(lists, cost, p, work.column_blocks);
+        const SlowImbalance slow = slow_imbalance(lists, cost, p, work.column_of);
         EXPECT_NEAR(rho(t), slow.rho, 1e-6) << baseline.name << " " << ulysses << " x " << ring;
         EXPECT_NEAR(rho_no_barrier(t), slow.rho_no_barrier, 1e-6) << baseline.name;
         EXPECT_LE(rho_no_barrier(t), rho(t) + 1e-9);

@@ -19,6 +19,11 @@ constexpr std::int64_t kShakeEffort = 400'000;  // for rows whose sums alone cou
 // Not worth another move of a ring, nor dealing anew what is nearly even where it is; and of sums, which are easier.
 constexpr double kNearlyEven = 1.002, kEven = 1.0002;
 constexpr int kRounds = 4;  // of rows, keys, rows, ...: the third rarely changes anything
+// Other deals of the heads that are tried where rows of the best one cannot be made even, and up to how many (head,
+// row, column) triples: where there are more, rows have deals enough. Of 100 masks of 4 to 9 heads x 4 blocks that can
+// be perfectly even on 2 x 2, 100 are found, 70 without.
+constexpr int kHeadDeals = 24;
+constexpr std::int64_t kFewTriples = 1 << 14;
 
 void check(const Work& work, const Options& options) {
   if (options.ulysses < 1 || options.ring < 1)
@@ -121,6 +126,50 @@ Dealt deal_for_gather(const Items& rows, const Dealt& present, int ring, Effort 
   return fresh.ratio < best.ratio ? fresh : best;
 }
 
+Partition deal_rows(const Work& work, const Options& options, const Indices& group_of_head, std::int64_t operations) {
+  const int ring = options.ring;
+  Partition p = options.present != nullptr ? *options.present : contiguous(work, options.ulysses, ring);
+  p.heads = lists_of(group_of_head, options.ulysses);
+  if (ring == 1) return p;
+  const Effort effort{options.target, operations / options.ulysses};
+  for (std::size_t u = 0; u < p.heads.size(); ++u) {
+    if (p.heads[u].empty()) continue;
+    Dealt dealt;
+    dealt.rows = bins_of(p.rows[u], work.rows), dealt.keys = bins_of(p.keys[u], work.columns);
+    if (options.exchange == Exchange::kRing) {
+      dealt = deal_for_ring(GroupWork(work, p.heads[u], options.ulysses > 1), dealt, ring, effort);
+    } else {
+      dealt = deal_for_gather(row_sums(work, p.heads[u], dealt.keys, ring), dealt, ring, effort);
+    }
+    p.rows[u] = lists_of(dealt.rows, ring);
+    p.keys[u] = lists_of(dealt.keys, ring);
+  }
+  return p;
+}
+
+double imbalance(const Work& work, const Options& options, const Partition& p) {
+  const Tiles t = tiles(work, p);
+  return options.exchange == Exchange::kRing ? rho(t) : rho_no_barrier(t);
+}
+
+// Heads dealt otherwise, about as evenly, while rows are not even.
+void try_other_heads(const Work& work, const Options& options, Partition& best) {
+  const Items items = head_items(work, options.exchange == Exchange::kRing ? options.ring : 1);
+  const Counts counts = options.equal_heads ? Counts::kEqual : Counts::kAny;
+  double least = imbalance(work, options, best);
+  const Random random(2);
+  std::uint64_t draw = 0;
+  for (int i = 0; i < kHeadDeals && least > std::max(options.target, kNearlyEven); ++i) {
+    Indices group = runs(work.heads, options.ulysses);
+    for (std::size_t last = group.size(); last > 1; --last)
+      std::swap(group[last - 1], group[random.below(draw++, last)]);
+    Effort effort{options.target, kHeadEffort / kHeadDeals};
+    if (refine(items, options.ulysses, counts, effort, group) >= least) continue;
+    Partition p = deal_rows(work, options, group, kRowEffort / kHeadDeals);
+    if (const double found = imbalance(work, options, p); found < least) least = found, best = std::move(p);
+  }
+}
+
 }  // namespace
 
 Indices deal_heads(const Work& work, const Options& options) {
@@ -146,24 +195,9 @@ Indices deal_heads(const Work& work, const Options& options) {
 }
 
 Partition make_partition(const Work& work, const Options& options) {
-  const Indices group_of_head = deal_heads(work, options);
-  const int ring = options.ring;
-  Partition p = options.present != nullptr ? *options.present : contiguous(work, options.ulysses, ring);
-  p.heads = lists_of(group_of_head, options.ulysses);
-  if (ring == 1) return p;
-  const Effort effort{options.target, kRowEffort / options.ulysses};
-  for (std::size_t u = 0; u < p.heads.size(); ++u) {
-    if (p.heads[u].empty()) continue;
-    Dealt dealt;
-    dealt.rows = bins_of(p.rows[u], work.rows), dealt.keys = bins_of(p.keys[u], work.columns);
-    if (options.exchange == Exchange::kRing) {
-      dealt = deal_for_ring(GroupWork(work, p.heads[u], options.ulysses > 1), dealt, ring, effort);
-    } else {
-      dealt = deal_for_gather(row_sums(work, p.heads[u], dealt.keys, ring), dealt, ring, effort);
-    }
-    p.rows[u] = lists_of(dealt.rows, ring);
-    p.keys[u] = lists_of(dealt.keys, ring);
-  }
+  Partition p = deal_rows(work, options, deal_heads(work, options), kRowEffort);
+  const bool few = work.heads * work.rows * work.columns <= kFewTriples;
+  if (options.ulysses > 1 && options.ring > 1 && options.present == nullptr && few) try_other_heads(work, options, p);
   return p;
 }
 
@@ -177,8 +211,7 @@ Partition choose_partition(const Work& work, int ranks, const Options& options) 
     Options each = options;
     each.ulysses = ulysses, each.ring = ranks / ulysses;
     Partition p = make_partition(work, each);
-    const Tiles t = tiles(work, p);
-    const double found = options.exchange == Exchange::kRing ? rho(t) : rho_no_barrier(t);
+    const double found = imbalance(work, each, p);
     if (found < least) least = found, best = std::move(p);
     if (least <= kGoodEnough) break;
   }

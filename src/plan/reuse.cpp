@@ -28,7 +28,7 @@ Reuse::Step Reuse::next(const Work& work) {
   Step step;
   step.rho_contiguous = measure(plain);
   step.rho_kept = step.rho = measure(*partition_);
-  if (step.rho_kept <= limit_) return step;
+  if (!first && step.rho_kept <= limit_) return step;
   Options options = options_;
   options.present = &*partition_;
   Partition planned = make_partition(work, options);

@@ -1,9 +1,9 @@
 // One plan for many steps: masks change slowly from one denoising step to the next, and what moves once need not move
 // again.
 //
-// A plan is kept while rho under it stays at or below the limit. When it does not, the new plan begins with the present
-// one and moves what it must to get well below the limit, so that it lasts; both are said in terms of the original
-// order, so permutations never pile up.
+// The first step is planned wherever that helps. A plan is kept while rho under it stays at or below the limit. When it
+// does not, the new plan begins with the present one and moves what it must to get well below the limit, so that it
+// lasts; both are said in terms of the original order, so permutations never pile up.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ TEST(Reuse, FiftyStepsOfSlowlyChangingMasksNeedFewPlans) {
       const attention::KeyLists lists = video_lists(Kind::kMixed, 24, 64, 1, step / 200.0);
       const Work work = count_work(lists, kBlockCost);
       const Reuse::Step result = reuse.next(work);
-      EXPECT_NEAR(result.rho, slow_imbalance(lists, kBlockCost, reuse.partition(), 1).rho, 1e-6);
+      EXPECT_NEAR(result.rho, slow_imbalance(lists, kBlockCost, reuse.partition(), work.column_of).rho, 1e-6);
       if (!result.planned) {
         EXPECT_EQ(result.moved.bytes, 0);
       }
@@ -41,6 +41,14 @@ TEST(Reuse, KeepsWhatIsGoodEnough) {
   EXPECT_FALSE(again.planned);
   EXPECT_EQ(again.rho, again.rho_kept);
   EXPECT_EQ(reuse.partition().rows, first.rows);
+}
+
+TEST(Reuse, TheFirstStepIsPlannedEvenBelowTheLimit) {
+  Reuse reuse({.ulysses = 4, .ring = 2}, 3, 128, 2);
+  const Reuse::Step step = reuse.next(count_work(video_lists(Kind::kClustered, 16, 48, 3), kBlockCost));
+  EXPECT_LE(step.rho_contiguous, 3);
+  EXPECT_TRUE(step.planned);
+  EXPECT_LE(step.rho, 1.2);
 }
 
 TEST(Reuse, AMaskOfAnotherModelIsAnError) {

@@ -19,7 +19,7 @@ struct SlowImbalance {
   double rho = 0, rho_no_barrier = 0;
 };
 inline SlowImbalance slow_imbalance(const attention::KeyLists& lists, const GroupCost& cost, const Partition& p,
-                                    std::int64_t column_blocks) {
+                                    const Indices& column_of) {
   std::map<std::pair<int, int>, double> of_step;  // (step, rank)
   std::map<int, double> of_rank;
   double all = 0;
@@ -35,14 +35,14 @@ inline SlowImbalance slow_imbalance(const attention::KeyLists& lists, const Grou
   for (std::int32_t head = 0; head < lists.heads; ++head) {
     const int u = position(p.heads, head);
     const auto& keys = p.keys[static_cast<std::size_t>(u)];
-    std::vector<int> place;  // of each column
-    for (std::int32_t c = 0; c * column_blocks * 64 < lists.keys_tokens; ++c) place.push_back(position(keys, c));
+    std::vector<int> place;  // of each key block
+    for (const std::int32_t column : column_of) place.push_back(position(keys, column));
     for (std::int32_t row = 0; row < lists.groups(); ++row) {
       const int i = position(p.rows[static_cast<std::size_t>(u)], row), rank = i * p.ulysses + u;
       std::map<int, double> found;  // keys at each position
       for (std::int64_t b = 0; b < lists.batch; ++b) {
         const auto add = [&](std::int64_t token, double count) {
-          found[place[static_cast<std::size_t>(token / 64 / column_blocks)]] += count;
+          found[place[static_cast<std::size_t>(token / 64)]] += count;
         };
         if (lists.dense(b, head)) {
           for (std::int64_t token = 0; token < lists.keys_tokens; ++token) add(token, 1);

@@ -63,15 +63,25 @@ void check_countable(const KeyLists& lists) {
 }
 
 // Adds the keys of one list to the columns of its row.
-void add_list(const KeyLists& lists, std::int64_t b, std::int64_t h, std::int64_t g, std::int64_t column_tokens,
-              std::uint16_t* columns) {
+void add_list(const KeyLists& lists, std::int64_t b, std::int64_t h, std::int64_t g,
+              const std::vector<std::int32_t>& column_of, std::uint16_t* columns) {
   const std::int64_t last = lists.entries() - 1, short_by = lists.entries() * lists.granularity - lists.keys_tokens;
-  const auto per_column = static_cast<std::uint32_t>(column_tokens / lists.granularity);
+  const auto per_block = static_cast<std::uint32_t>(kBlockTokens / lists.granularity);
   for (const std::int32_t entry : lists.list(b, h, g)) {
     const std::int64_t tokens = lists.granularity - (entry == last ? short_by : 0);
-    std::uint16_t& sum = columns[static_cast<std::uint32_t>(entry) / per_column];
+    std::uint16_t& sum = columns[column_of[static_cast<std::uint32_t>(entry) / per_block]];
     sum = static_cast<std::uint16_t>(sum + tokens);
   }
+}
+
+// Of each of `blocks`, when they are many for `ranks`; else each is a column of its own.
+std::vector<std::int32_t> columns_of_blocks(std::int64_t blocks, std::int64_t ranks) {
+  const std::int64_t enough = (std::max<std::int64_t>(4 * ranks, 128) + ranks - 1) / ranks * ranks;
+  const std::int64_t columns = blocks < 2 * enough ? blocks : enough;
+  std::vector<std::int32_t> column;
+  for (std::int64_t b = 0; b < blocks; ++b)
+    column.push_back(static_cast<std::int32_t>(((b + 1) * columns - 1) / blocks));
+  return column;
 }
 
 void add_sums(Work& work) {
@@ -90,16 +100,23 @@ void add_sums(Work& work) {
 
 }  // namespace
 
-Work count_work(const KeyLists& lists, const GroupCost& cost, std::int64_t least_columns) {
+Work count_work(const KeyLists& lists, const GroupCost& cost, std::int64_t ranks) {
+  if (ranks < 1) throw Error(fmt::format("a plan over {} ranks", ranks), "use at least one rank");
   lists.check();
   check_countable(lists);
   Work work;
   work.heads = lists.heads, work.rows = lists.groups(), work.batch = lists.batch, work.cost = cost;
   work.blocks = (lists.keys_tokens + kBlockTokens - 1) / kBlockTokens;
-  work.column_blocks = std::max<std::int64_t>(1, work.blocks / std::max<std::int64_t>(least_columns, 128));
-  work.columns = (work.blocks + work.column_blocks - 1) / work.column_blocks;
-  const std::int64_t column_tokens = work.column_blocks * kBlockTokens;
-  if (column_tokens * lists.batch > std::numeric_limits<std::uint16_t>::max()) {
+  work.column_of = columns_of_blocks(work.blocks, ranks);
+  work.columns = work.column_of.back() + 1;
+  work.column_tokens.assign(static_cast<std::size_t>(work.columns), 0);
+  for (std::int64_t b = 0; b < work.blocks; ++b) {
+    const std::int64_t tokens = std::min(kBlockTokens, lists.keys_tokens - b * kBlockTokens);
+    work.column_tokens[static_cast<std::size_t>(work.column_of[static_cast<std::size_t>(b)])] +=
+        static_cast<std::int32_t>(tokens);
+  }
+  const std::int64_t most = *std::max_element(work.column_tokens.begin(), work.column_tokens.end());
+  if (most * lists.batch > std::numeric_limits<std::uint16_t>::max()) {
     throw Error(fmt::format("lists of {} batch items over {} keys are too many to plan at once", lists.batch,
                             lists.keys_tokens),
                 "plan the batch items one by one");
@@ -112,10 +129,6 @@ Work count_work(const KeyLists& lists, const GroupCost& cost, std::int64_t least
   }
   for (const std::int32_t tokens : work.row_tokens)
     work.row_scale.push_back(static_cast<float>(tokens) / static_cast<float>(largest));
-  for (std::int64_t c = 0; c < work.columns; ++c) {
-    const std::int64_t begin = c * column_tokens, end = std::min(begin + column_tokens, lists.keys_tokens);
-    work.column_tokens.push_back(static_cast<std::int32_t>(end - begin));
-  }
   work.keys.assign(static_cast<std::size_t>(work.heads * work.rows * work.columns), 0);
   for (std::int64_t b = 0; b < lists.batch; ++b) {
     for (std::int64_t h = 0; h < lists.heads; ++h) {
@@ -125,7 +138,7 @@ Work count_work(const KeyLists& lists, const GroupCost& cost, std::int64_t least
           for (std::size_t c = 0; c < work.column_tokens.size(); ++c)
             columns[c] = static_cast<std::uint16_t>(columns[c] + work.column_tokens[c]);
         } else {
-          add_list(lists, b, h, g, column_tokens, columns);
+          add_list(lists, b, h, g, work.column_of, columns);
         }
       }
     }

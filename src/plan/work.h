@@ -1,8 +1,9 @@
 // How much there is to compute, seen from those who deal it out: work of a (head, row, column).
 //
 // A row is a query group of the key lists. A column is a run of consecutive key blocks of 64 tokens: one block for up
-// to 128 of them, more where the keys are many, so that a plan takes as long for 75,000 tokens as for 8,000 (keys are
-// moved in runs anyway, rows one by one). Batch items are computed by the same rank and added up.
+// to 255 of them, more where the keys are many, so that a plan takes as long for 75,000 tokens as for 8,000 (keys are
+// moved in runs anyway, rows one by one). Columns differ by a block at most, spread so that equal runs of columns are
+// equal runs of blocks. Batch items are computed by the same rank and added up.
 //
 // Work of a row over some columns: fixed + per_key * keys when there are keys, else nothing. A row of fewer queries
 // than the largest takes its share of per_key. Seconds when the cost comes from a Machine or a Cluster; for a plain
@@ -38,7 +39,7 @@ struct Work {
   std::int64_t batch = 1;
   GroupCost cost;
   std::int64_t blocks = 0;                  // key blocks of all columns
-  std::int64_t column_blocks = 1;           // of a column; the last one may have fewer
+  std::vector<std::int32_t> column_of;      // of each key block
   std::vector<std::int32_t> row_tokens;     // queries of a row
   std::vector<std::int32_t> column_tokens;  // keys of a column
   std::vector<float> row_scale;             // queries of a row over those of the largest
@@ -57,9 +58,10 @@ struct Work {
   std::vector<double> head_work(int visits) const;  // of each head, when a group that has keys is visited so often
 };
 
-// At least `least_columns` columns where there are as many blocks: a ring of many ranks needs several for each. An
-// Error for lists without heads, queries or keys, and for lists without a single pair: nothing can be balanced there.
-Work count_work(const attention::KeyLists& lists, const GroupCost& cost, std::int64_t least_columns = 128);
+// For a plan over `ranks`: where blocks are many, columns are a multiple of it, since any ring then begins with runs as
+// even as blocks allow, and at least 4 for each. An Error for lists without heads, queries or keys, and for lists
+// without a single pair: nothing can be balanced there.
+Work count_work(const attention::KeyLists& lists, const GroupCost& cost, std::int64_t ranks = 1);
 
 // `mask` [heads][rows][columns], 0 or not, of blocks of 64 x 64 tokens, as lists of key tiles.
 attention::KeyLists lists_of_mask(std::span<const std::uint8_t> mask, std::int64_t heads, std::int64_t rows,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/testing.h"
+#include "plan/partition.h"
 
 namespace reel::plan {
 namespace {
@@ -40,10 +41,24 @@ TEST(Work, AShortLastTileCountsItsTokens) {
 TEST(Work, ManyBlocksBecomeRunsOfBlocks) {
   const Work work = count_work(attention::dense_lists(1, 1, 64, 64 * 1183 + 5), {0, 1});
   EXPECT_EQ(work.blocks, 1184);
-  EXPECT_EQ(work.column_blocks, 9);
-  EXPECT_EQ(work.columns, 132);
-  EXPECT_EQ(work.column_tokens.back(), 4 * 64 + 5);
-  EXPECT_EQ(count_work(attention::dense_lists(1, 1, 64, 64 * 1184), {0, 1}, 1024).columns, 1184);
+  EXPECT_EQ(work.columns, 128);
+  EXPECT_EQ(work.column_of[1183], 127);
+  EXPECT_EQ(work.column_tokens.back(), 9 * 64 + 5);
+  EXPECT_EQ(count_work(attention::dense_lists(1, 1, 64, 64 * 1184), {0, 1}, 256).columns, 1184);
+}
+
+TEST(Work, EqualRunsOfColumnsAreEqualRunsOfBlocks) {
+  for (const int ranks : {3, 6, 8, 12, 48}) {
+    const Work work = count_work(attention::dense_lists(1, 1, 64, 64 * 1184), {0, 1}, ranks);
+    ASSERT_EQ(work.columns % ranks, 0);
+    const Partition p = contiguous(work, 1, ranks);
+    for (const Indices& columns : p.keys[0]) {
+      std::int64_t tokens = 0;
+      for (const std::int32_t c : columns) tokens += work.column_tokens[static_cast<std::size_t>(c)];
+      EXPECT_GE(tokens, 1184 / ranks * 64);
+      EXPECT_LE(tokens, (1184 + ranks - 1) / ranks * 64);
+    }
+  }
 }
 
 TEST(Work, AMaskCountsBlocks) {
