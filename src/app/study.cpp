@@ -67,7 +67,8 @@ sparsity::TokenOrder order_of(const sparsity::QkFile& file, const StudyOptions& 
   return file.order(grid_of(options), tile);
 }
 
-// How much is looked at: bounded work for any size; 75,000 tokens of 40 heads get 4 groups and 16 queries a head.
+// How much is looked at: bounded work for any size; 75,000 tokens of 40 heads get 4 groups and 16 queries a head, up to
+// 2,048 tokens of a few heads all of both.
 std::int64_t within(double budget, double each, std::int64_t least, std::int64_t most) {
   return std::clamp(static_cast<std::int64_t>(budget / each), least, most);
 }
@@ -103,8 +104,9 @@ void run_study(const StudyOptions& options) {
   if (!study.grid.empty()) study.tile = parse_grid("--tile", options.tile);
   study.mass = options.mass;
   const double scores = static_cast<double>(file.heads()) * static_cast<double>(file.tokens());
-  study.groups = std::min(order.groups(), within(8e8, 64 * scores, 2, 16));
-  study.queries = within(5e7, scores, 8, 64);
+  const std::int64_t all = (std::int64_t{1} << 22) / file.tokens();
+  study.groups = std::min(order.groups(), within(8e8, 64 * scores, 2, std::max<std::int64_t>(16, all / 64)));
+  study.queries = std::min(file.tokens(), within(5e7, scores, 8, std::max<std::int64_t>(64, all)));
   find_break_even(study, threads);
   std::optional<sparsity::HiddenFit> fit;
   if (file.width() > 0) fit = sparsity::fit_hidden(file, order, threads);

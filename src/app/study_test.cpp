@@ -49,6 +49,7 @@ TEST_F(StudyVerb, WritesATableNumbersAndAPage) {
   EXPECT_NE(text.find("there is no Machine file"), text.npos) << text;
   const auto json = nlohmann::json::parse(read_file(json_.path()));
   EXPECT_EQ(json["heads"], 2);
+  EXPECT_EQ(json["queries_looked_at"], 192) << "all of so few";
   EXPECT_TRUE(json["break_even"].is_null());
   ASSERT_EQ(json["of_heads"].size(), 2u);
   EXPECT_GT(json["of_heads"][1]["query_keys"], 0);

@@ -159,14 +159,17 @@ LayerScores look_at_scores(const LayerInput& in, Threads& threads) {
   const Random random(in.seed);
   const std::vector<std::int32_t> drawn = drawn_order(in.tokens, Random(in.seed, 1));
   LayerScores sum;
-  std::vector<std::int32_t> rows(sized(in.queries));
+  const std::int64_t queries = std::min(in.queries, in.tokens);
+  std::vector<std::int32_t> rows(sized(queries));
   for (std::int64_t head = 0; head < in.heads; ++head) {
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      rows[i] = static_cast<std::int32_t>(random.below(sized(head * in.queries) + i, sized(in.tokens)));
+    for (std::int64_t i = 0; i < queries; ++i) {  // one of each run of tokens: none twice
+      const std::int64_t first = i * in.tokens / queries, end = (i + 1) * in.tokens / queries;
+      rows[sized(i)] =
+          static_cast<std::int32_t>(sized(first) + random.below(sized(head * queries + i), sized(end - first)));
     }
     const Buffer<float> weights = score_rows(in, head, rows, threads);
     std::vector<LayerScores> seen(rows.size());
-    threads.run(in.queries, [&](std::int64_t i, int) {
+    threads.run(queries, [&](std::int64_t i, int) {
       const std::span<const float> row(weights.data() + sized(i) * sized(in.tokens), sized(in.tokens));
       seen[sized(i)] = look_at_query(in, head, rows[sized(i)], row, drawn);
     });

@@ -18,7 +18,7 @@ struct LayerInput {
   const float *q = nullptr, *k = nullptr, *v = nullptr;
   std::array<std::int64_t, 3> grid{};
   std::span<const std::int32_t> raster;  // place of each token in the grid, in raster order
-  std::int64_t queries = 1;              // that are looked at, of each head
+  std::int64_t queries = 1;              // that are looked at, of each head, at different tokens; at most all
   double mass = 0.9;                     // that the critical keys of a query carry: the heaviest, as few as do
   std::uint64_t seed = 0;
 };

@@ -131,6 +131,14 @@ TEST(LayerScores, QueriesWithoutFiniteScoresDoNotCount) {
   EXPECT_TRUE(std::isfinite(sum_of(seen.error_random)));
 }
 
+TEST(LayerScores, NoQueryIsLookedAtTwice) {
+  Layer layer(1000);  // of 64: all of them, whatever the seed
+  const LayerScores all = layer.look();
+  EXPECT_EQ(all.queries, 2 * 64);
+  layer.in.seed = 6;
+  EXPECT_EQ(layer.look().needed, all.needed);
+}
+
 TEST(LayerScores, TheCurveIsTheMassOfTheHeaviestKeysAndNeededTheirNumber) {
   Layer layer(16);
   layer.q.clear();  // equal scores: any share of the keys carries that share of the mass

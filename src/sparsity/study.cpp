@@ -79,7 +79,7 @@ class Group {
   void judge(PredictorStudy& into, std::span<const float> guess, double of) const {
     const double keys = static_cast<double>(keys_);
     const auto count = sized(std::clamp<std::int64_t>(std::llround(in_.size * keys), 1, keys_));
-    into.needed += keys_for_mass(weights_, guess, in_.mass) / keys / of;
+    into.needed += std::ceil(keys_for_mass(weights_, guess, in_.mass)) / keys / of;
     into.covered += mass_of_keys(weights_, guess, static_cast<double>(count)) / of;
     into.recall += recall(weights_, guess, count) / of;
     into.carried.resize(HeadStudy::kShares.size());

@@ -143,7 +143,11 @@ TEST(Study, SmallHeadsAndFewTokensWork) {
   for (const std::int64_t tokens : {1, 2, 65}) {
     const HeadStudy study = Head(tokens, 4, 1).study();
     EXPECT_EQ(study.predictor("rank 4").recall, 1) << tokens;
-    EXPECT_LE(study.queries.needed / 64, 1);
+    EXPECT_EQ(study.queries.queries, std::min<std::int64_t>(tokens, 64));
+    EXPECT_LE(study.queries.needed / static_cast<double>(study.queries.queries), 1);
+    const double keys = study.predictor("true").needed * static_cast<double>(tokens);
+    const double groups = static_cast<double>((tokens + 63) / 64);
+    EXPECT_NEAR(keys * groups, std::max(1.0, std::round(keys * groups)), 1e-9) << "whole keys";
   }
 }
 
