@@ -1,5 +1,6 @@
 #include "app/plan.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "app/app.h"
@@ -12,12 +13,14 @@ plan::Options planner_options(const PlanOptions& options) {
   if (options.ranks < 1 || options.ranks > kMostRanks)
     throw Error(fmt::format("--ranks is {}", options.ranks), fmt::format("use a number from 1 to {}", kMostRanks));
   plan::Options out;
-  out.ulysses = options.ulysses, out.ring = options.ring;
-  if (out.ulysses < 0 || out.ring < 0)
-    throw Error(fmt::format("--ulysses {} --ring {}", out.ulysses, out.ring), "both are at least 1");
+  const auto degree = [](const char* option, int given) {
+    if (given < 1 && given != kNotGiven) throw Error(fmt::format("{} is {}", option, given), "use at least 1");
+    return std::max(given, 0);
+  };
+  out.ulysses = degree("--ulysses", options.ulysses), out.ring = degree("--ring", options.ring);
   if (out.ulysses == 0 && out.ring > 0) out.ulysses = options.ranks % out.ring == 0 ? options.ranks / out.ring : -1;
   if (out.ring == 0 && out.ulysses > 0) out.ring = options.ranks % out.ulysses == 0 ? options.ranks / out.ulysses : -1;
-  if (out.ulysses * out.ring != options.ranks && (out.ulysses != 0 || out.ring != 0)) {
+  if (std::int64_t{out.ulysses} * out.ring != options.ranks && (out.ulysses != 0 || out.ring != 0)) {
     std::string pairs;
     for (int u = 1; u <= options.ranks; ++u) {
       if (options.ranks % u == 0) pairs += fmt::format("{}{} x {}", pairs.empty() ? "" : ", ", u, options.ranks / u);

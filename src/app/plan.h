@@ -1,6 +1,7 @@
 // The parts of `reel plan`.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -8,14 +9,16 @@
 
 namespace reel::app {
 
+constexpr int kNotGiven = std::numeric_limits<int>::min();
+
 struct PlanOptions {
   std::vector<std::string> files;
-  int ranks = 0, ulysses = 0, ring = 0;  // 0: not given
+  int ranks = 0, ulysses = kNotGiven, ring = kNotGiven;
   std::string exchange = "ring";
   bool equal_heads = false;
   double limit = 0;  // 0: not given
   std::int64_t head_dim = 128;
-  double memory_gib = 0;
+  double memory_gib = std::numeric_limits<double>::infinity();  // of a rank
   std::string cluster, json, report;
 };
 

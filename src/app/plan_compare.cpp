@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -86,9 +87,11 @@ void plan_compare(const PlanOptions& options) {
   const Costing costing = costing_of(input, options.cluster, options.head_dim);
   const plan::Work work = count_work(input, costing.cost, options.ranks);
   constexpr double kGib = 1024.0 * 1024 * 1024;
-  if (options.memory_gib < 0) throw Error(fmt::format("--memory is {}", options.memory_gib), "use GiB, as 40");
+  if (!(options.memory_gib > 0))
+    throw Error(fmt::format("--memory is {}", options.memory_gib), "use GiB above 0, as 40");
+  const double memory = std::isinf(options.memory_gib) ? 0 : options.memory_gib * kGib;  // 0: all of the device
   const std::vector<Strategy> all =
-      plan::compare(input.lists, work, {cluster, options.ranks, options.head_dim, options.memory_gib * kGib});
+      plan::compare(input.lists, work, {cluster, options.ranks, options.head_dim, memory});
   const std::vector<std::string> why = explanations(all);
   fmt::print("{} on {}: {} heads, {} tokens, head dimension {}, density {:.3f}; one forward pass of the layer\n",
              input.path, options.cluster, work.heads, work.tokens(), options.head_dim, input.lists.density());

@@ -186,6 +186,8 @@ TEST_F(Plan, ComparePricesEveryStrategy) {
   expect_error({"compare", path("lists"), "--ranks", "8"}, "--cluster");
   expect_error({"compare", path("lists"), "--ranks", "8", "--cluster", "/no/such.toml"}, "/no/such.toml");
   expect_error({"compare", path("lists"), "--ranks", "9", "--cluster", cluster}, "9 ranks do not fill nodes of 8");
+  for (const char* memory : {"0", "-1", "nan"})
+    expect_error({"compare", path("lists"), "--ranks", "8", "--cluster", cluster, "--memory", memory}, "--memory is");
 }
 
 TEST_F(Plan, MistakesAreExplained) {
@@ -197,6 +199,7 @@ TEST_F(Plan, MistakesAreExplained) {
   expect_error({"partition", file, "--ranks", "8", "--ulysses", "4", "--ring", "4"},
                "ulysses 4 x ring 4 is not 8 ranks");
   expect_error({"partition", file, "--ranks", "8", "--ulysses", "-2", "--ring", "-4"}, "at least 1");
+  expect_error({"partition", file, "--ranks", "8", "--ring", "0"}, "--ring is 0");
   expect_error({"partition", file, "--ranks", "8", "--limit", "0.5"}, "--limit is 0.5");
   expect_error({"partition", file, "--ranks", "8", "--head-dim", "0"}, "--head-dim is 0");
   expect_error({"partition", file, "--ranks", "8", "--exchange", "pigeon"}, "pigeon");
