@@ -21,6 +21,7 @@ class Reader {
  public:
   Reader(const Json& json, const std::string& file) : json_(json), file_(file) {}
 
+  bool named(const char* key) const { return json_.contains(key); }  // also as null
   bool has(const char* key) const { return json_.contains(key) && !json_[key].is_null(); }
   std::int64_t integer(const char* key, std::int64_t fallback) const {
     if (!has(key)) return fallback;
@@ -83,7 +84,7 @@ void read_wan(const Reader& r, ModelConfig& c) {
   c.heads = r.integer("num_attention_heads", 40);
   c.head_dim = r.integer("attention_head_dim", 128);
   c.channels = r.integer("in_channels", 16);
-  c.out = r.integer("out_channels", c.channels);
+  c.out = r.integer("out_channels", r.named("out_channels") ? c.channels : 16);  // null: as many as come in
   c.text_width = r.integer("text_dim", 4096);
   c.time_width = r.integer("freq_dim", 256);
   c.ffn = r.integer("ffn_dim", 13824);

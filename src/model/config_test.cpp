@@ -90,6 +90,9 @@ TEST(ModelConfig, WhatAFileLeavesOutIsAsItsClassHasIt) {
   EXPECT_EQ(wan.width(), 5120);
   EXPECT_EQ(wan.inner(), 13824);
   EXPECT_FALSE(wan.official_names);
+  const std::string few = R"({"_class_name": "WanTransformer3DModel", "in_channels": 4)";
+  EXPECT_EQ(parse_config(few + "}", "config.json").out_channels(), 16);
+  EXPECT_EQ(parse_config(few + R"(, "out_channels": null})", "config.json").out_channels(), 4);
   const ModelConfig official = parse_config(R"({"_class_name": "WanModel"})", "config.json");
   EXPECT_EQ(official.layers, 32);
   EXPECT_EQ(official.width(), 2048);

@@ -213,6 +213,7 @@ TEST(Denoiser, InputsOfTheWrongShapeAreRefused) {
   expect(message("stdit3", [](Values& v) { v.more.text_mask.assign(6, 0); }), "no token of text 0 counts");
   expect(message("stdit3", [](Values& v) { v.more.fps.clear(); }), "fps has 0 numbers, this input needs 2");
   expect(message("stdit3", [](Values& v) { v.more.height.clear(); }), "height has 0 numbers, this input needs 2");
+  expect(message("stdit3", [](Values& v) { v.more.height[0] = 0; }), "height 0, width");
   expect(message("latte", latents({2, 3, 3, 4, 6})), "has 3 frames, this model was made for 4");
   expect(message("latte", [](Values& v) { v.more.given_frames.assign(8, 1); }), "latte cannot be given clean frames");
   expect(message("latte", [](Values& v) { v.more.text_mask.assign(6, 1); }), "latte takes no text mask");

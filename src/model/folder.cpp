@@ -110,11 +110,18 @@ void fill_default(Parameter& p) {
   }
 }
 
+bool is_float(Dtype dtype) {
+  return dtype == Dtype::kF64 || dtype == Dtype::kF32 || dtype == Dtype::kF16 || dtype == Dtype::kBF16 ||
+         dtype == Dtype::kF8E4M3 || dtype == Dtype::kF8E5M2;
+}
+
 void read_into(Parameter& p, const SafetensorsFile& file, const std::string& name, Complaints& complaints) {
   const TensorInfo& info = file.info(name);
   if (info.shape != p.shape) {
     complaints.add(
         fmt::format("{} is {}, should be {}", name, tape::shape_text(info.shape), tape::shape_text(p.shape)));
+  } else if (!is_float(info.dtype)) {  // quantised: without its scales it says nothing
+    complaints.add(fmt::format("{} is {}, should be of floats", name, dtype_name(info.dtype)));
   } else if (p.value != nullptr) {
     file.read_f32(name, p.values());
   }

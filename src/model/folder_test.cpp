@@ -130,11 +130,14 @@ TEST(ModelFolder, WhateverDoesNotFitIsListedInOneError) {
   const Folder folder("misfit");
   write_file_atomically(folder / "config.json", config_json(model->config()));
   const std::vector<float> numbers(10);
+  const std::vector<std::int32_t> integers(16);
   SafetensorsWriter writer;
   for (const Parameter& p : model->parameters().all()) {
     if (p.name == "proj_out.bias") continue;
     if (p.name == "blocks.1.attn1.norm_q.weight") {
       writer.add(p.name, {2, 5}, numbers);
+    } else if (p.name == "blocks.1.attn1.norm_k.weight") {
+      writer.add(p.name, p.shape, integers);
     } else {
       writer.add(p.name, p.shape, p.values());
     }
@@ -145,8 +148,9 @@ TEST(ModelFolder, WhateverDoesNotFitIsListedInOneError) {
   // A ghost complains as a real model does.
   for (const With with : {With::kValues, With::kGhost}) {
     const std::string message = message_of([&] { load_model(folder, with); });
-    EXPECT_EQ(message.find(std::string(folder) + ": 4 tensors do not fit the model | "), 0u) << message;
+    EXPECT_EQ(message.find(std::string(folder) + ": 5 tensors do not fit the model | "), 0u) << message;
     for (const char* each : {"proj_out.bias is missing", "blocks.1.attn1.norm_q.weight is [2, 5], should be [16]",
+                             "blocks.1.attn1.norm_k.weight is I32, should be of floats",
                              "blocks.0.lora is not part of this model", "patch_embedding.bias is there twice"}) {
       EXPECT_NE(message.find(each), std::string::npos) << message << "\n  expected " << each;
     }

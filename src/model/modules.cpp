@@ -94,6 +94,10 @@ void check_input(const ModelConfig& c, const Input& in) {
     need("fps", in.fps.size(), batch, false);
     need("height", in.height.size(), batch, false);
     need("width", in.width.size(), batch, false);
+    // Positions are scaled by the size of the first clip.
+    if (!(in.height[0] > 0) || !(in.width[0] > 0)) {
+      throw Error(fmt::format("height {}, width {}", in.height[0], in.width[0]), "give the size of a frame in pixels");
+    }
   }
 }
 
