@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -129,7 +130,19 @@ void read_text(const SafetensorsFile& file, std::int64_t row, std::int64_t lengt
 }  // namespace
 
 Latents::Latents(const DataConfig& config, const Format& wanted, Warn warn) : Source(wanted, false, std::move(warn)) {
-  for (const std::string& path : list_shards(config.path)) add_shard(path);
+  for (const std::string& path : list_shards(config.path)) {
+    std::optional<SafetensorsFile> file;
+    try {
+      file = SafetensorsFile::open(path);
+    } catch (const Error& damaged) {
+      skip_file(damaged);
+      continue;
+    }
+    add_shard(path, *file);
+  }
+  if (shards_.empty()) {
+    throw Error(fmt::format("{}: none of the files can be read", config.path), "see the warnings above: each says why");
+  }
   std::vector<std::string> names;
   names.reserve(places_.size());
   for (const Place& place : places_) {
@@ -138,8 +151,7 @@ Latents::Latents(const DataConfig& config, const Format& wanted, Warn warn) : So
   held_ = hold_out(names, config.validation, config.path);
 }
 
-void Latents::add_shard(const std::string& path) {
-  const SafetensorsFile file = SafetensorsFile::open(path);
+void Latents::add_shard(const std::string& path, const SafetensorsFile& file) {
   const Count count = check_latents(file, format());
   std::int64_t tokens = 0;
   if (format().text_values() > 0) {

@@ -6,7 +6,8 @@
 //   text_lengths  [n]                                    or a scalar; rows of text from there on are padding
 //   labels        [n]                                    or a scalar; -1: none
 // The last two may be missing. Shapes are checked when the source is made: an Error names file and tensor. Fewer tokens
-// than the model takes are filled with zero rows. A clip that holds NaN or an infinity is skipped with a warning.
+// than the model takes are filled with zero rows. A file that is damaged (cut off, say), or a clip that holds NaN or an
+// infinity, is skipped with a warning.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,7 @@ class Latents final : public Source {
     int label = -1;
     std::int64_t text_length = 0;
   };
-  void add_shard(const std::string& path);
+  void add_shard(const std::string& path, const SafetensorsFile& file);
   void read_clip(Split split, std::int64_t index, Clip& out) override;
 
   std::vector<std::string> shards_;  // paths; opened anew for each clip: there may be more than can be mapped at once

@@ -196,8 +196,19 @@ TEST_F(LatentFiles, WrongTensorsNameFileAndTensor) {
               w.add("text", {1, 3, 2}, clip.text);
             }).find("one clip needs [tokens, width]"),
             std::string::npos);
-  write_file_atomically(path("a.safetensors"), "garbage");
-  EXPECT_NE(error().find("a.safetensors"), std::string::npos);
+}
+
+TEST_F(LatentFiles, DamagedFilesAreSkippedAndCounted) {
+  write_latents(path("b.safetensors"), random_clips(2), kFormat);
+  const std::string whole = read_file(path("b.safetensors"));
+  write_file_atomically(path("a.safetensors"), whole.substr(0, whole.size() - 4));
+  const auto source = open();
+  EXPECT_EQ(source->size(Split::kTraining), 2);
+  EXPECT_EQ(source->skipped(), 1);
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_NE(warnings_[0].find("skipping a file: " + path("a.safetensors") + ": "), std::string::npos) << warnings_[0];
+  std::filesystem::remove(path("b.safetensors"));
+  EXPECT_NE(error().find(": none of the files can be read"), std::string::npos);
 }
 
 TEST_F(LatentFiles, ClipsThatAreNotFiniteAndShardsThatVanishAreSkipped) {

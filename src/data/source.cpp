@@ -53,7 +53,13 @@ bool Source::read(Split split, std::int64_t index, Clip& out) {
 
 std::int64_t Source::skipped() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<std::int64_t>(broken_.size());
+  return static_cast<std::int64_t>(broken_.size()) + broken_files_;
+}
+
+void Source::skip_file(const Error& why) {
+  const std::lock_guard lock(mutex_);
+  ++broken_files_;
+  warn_(fmt::format("skipping a file: {}", why.what()));
 }
 
 int Source::label_of(const std::string& name) const {

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/settings.h"
 #include "data/clip.h"
 #include "data/split.h"
@@ -54,7 +55,7 @@ class Source {
   // Clip index % size(split). index / size(split) counts epochs: a video file is cut at another place in each.
   // False: this one is broken. The first time a clip is found broken, Warn is told.
   bool read(Split split, std::int64_t index, Clip& out);
-  std::int64_t skipped() const;  // clips found broken so far
+  std::int64_t skipped() const;  // clips, or files of clips, found broken so far
 
   // Names of the labels 0, 1, ...; empty where clips have none.
   virtual std::vector<std::string> labels() const { return {}; }
@@ -71,12 +72,14 @@ class Source {
   // Fills every field of `out`, whose buffers have their sizes. An Error: the clip is broken, and why.
   virtual void read_clip(Split split, std::int64_t index, Clip& out) = 0;
   void embed(const std::string& caption, Clip& out) const;  // sets caption and text
+  void skip_file(const Error& why);                         // counts it and tells Warn
 
  private:
   Format format_;
   Warn warn_;
   mutable std::mutex mutex_;
   std::set<std::pair<Split, std::int64_t>> broken_;
+  std::int64_t broken_files_ = 0;
 };
 
 // `wanted` is what the model takes; `pixels` in it does not matter, the source knows. An Error when the source cannot

@@ -20,6 +20,18 @@ struct LatentShapes {
   std::vector<std::int64_t> latents, text;
 };
 
+// The first that can be read: damaged ones are skipped here as they are in training.
+SafetensorsFile first_whole(std::vector<std::string> files) {
+  std::sort(files.begin(), files.end());
+  for (std::size_t i = 0; i + 1 < files.size(); ++i) {
+    try {
+      return SafetensorsFile::open(files[i]);
+    } catch (const Error&) {
+    }
+  }
+  return SafetensorsFile::open(files.back());
+}
+
 LatentShapes look_at_latents(const std::string& folder) {
   std::vector<std::string> files;
   std::error_code error;
@@ -31,7 +43,7 @@ LatentShapes look_at_latents(const std::string& folder) {
         fmt::format("{}: no .safetensors file", folder.empty() ? "data.path" : folder),
         "data.path must be a folder of latents: tensors `latents` [n, channels, frames, height, width] and `text`");
   }
-  const SafetensorsFile file = SafetensorsFile::open(*std::min_element(files.begin(), files.end()));
+  const SafetensorsFile file = first_whole(files);
   LatentShapes shapes{file.info("latents").shape, {}};
   if (file.contains("text")) shapes.text = file.info("text").shape;
   const auto last = [](std::vector<std::int64_t>& shape, std::size_t count) {
@@ -75,10 +87,11 @@ void check_whole(const RunConfig& c, const Toml& toml) {
   for (std::size_t i = 0; i < 3; ++i) {
     if (sizes[i] % c.model.patch[i] == 0) continue;
     const std::string key = fmt::format("video.{}", names[i]);
+    const std::int64_t below = sizes[i] / c.model.patch[i] * c.model.patch[i];
     throw Error(
         fmt::format("{}: {} = {} is not a multiple of the patch, {}", toml.where(key), key, sizes[i], c.model.patch[i]),
-        fmt::format("use {} or {}, or another model.patch", sizes[i] / c.model.patch[i] * c.model.patch[i],
-                    (sizes[i] / c.model.patch[i] + 1) * c.model.patch[i]));
+        fmt::format("use {}{}, or another model.patch", below > 0 ? fmt::format("{} or ", below) : "",
+                    below + c.model.patch[i]));
   }
   if (c.diffusion.conditioning_frames >= c.video.frames) {
     throw Error(
@@ -150,7 +163,8 @@ parallel::Cut clips_of(const RunConfig& c, int groups) {
   if (c.train.batch >= groups) return parallel::even_cut(c.train.batch, groups);
   throw Error(fmt::format("train.batch = {} for {} data-parallel groups of ranks: some would have no clip",
                           c.train.batch, groups),
-              fmt::format("use train.batch = {} or more, fewer ranks, or a plan for more ranks a clip", groups));
+              fmt::format("use train.batch = {} or more, {} groups or fewer, or a plan for more ranks a clip", groups,
+                          c.train.batch));
 }
 
 void visit(Settings& s, RunConfig& c) {

@@ -30,6 +30,8 @@ TEST(RunFile, ClipsMustBeWholePatches) {
             "run.toml:5: video.width = 30 is not a multiple of the patch, 4 | use 28 or 32, or another model.patch");
   EXPECT_EQ(
       message_for("[model]\npatch = [2, 4, 4]\n[video]\nframes = 7\n").find("run.toml:4: video.frames = 7 is not"), 0u);
+  EXPECT_EQ(message_for("[video]\nwidth = 1\n"),
+            "run.toml:2: video.width = 1 is not a multiple of the patch, 2 | use 2, or another model.patch");
   // Where the file does not say it, the default is at fault.
   EXPECT_EQ(message_for("[model]\npatch = [1, 5, 4]\n").find("run.toml: video.height = 32 is not"), 0u);
 }

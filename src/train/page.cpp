@@ -129,7 +129,7 @@ void write_page(const std::string& run, Trainer& trainer, data::Source& source, 
   page.samples = all_samples(run, c, source);
   page.skipped_steps = state.skipped;
   if (source.skipped() > 0)
-    page.warnings.push_back(fmt::format("{} clips could not be read and were left out", source.skipped()));
+    page.warnings.push_back(fmt::format("{} clips or files could not be read and were left out", source.skipped()));
   if (trainer.sparsity() != nullptr) page.sparsity = sparsity_summary(run, trainer, source, need);
   report::write_run_page(page, run + "/report.html");
 }
