@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -19,11 +20,11 @@ namespace reel {
 
 namespace {
 
-std::string hint_for(int reason) {
+std::string hint_for(int reason, bool writing) {
   switch (reason) {
     case ENOENT:
     case ENOTDIR:
-      return "check the path; folders are not created on the way";
+      return writing ? "check the path; folders are not created on the way" : "check the path";
     case EACCES:
     case EPERM:
     case EROFS:
@@ -38,7 +39,8 @@ std::string hint_for(int reason) {
 }
 
 [[noreturn]] void fail(const char* action, const std::string& path, int reason) {
-  throw Error(fmt::format("cannot {} {}: {}", action, path, std::generic_category().message(reason)), hint_for(reason));
+  throw Error(fmt::format("cannot {} {}: {}", action, path, std::generic_category().message(reason)),
+              hint_for(reason, action == std::string_view("write")));
 }
 
 class Descriptor {

@@ -76,10 +76,10 @@ class Lock {
   int file_;
 };
 
-void make_folder(const std::string& folder) {
+void make_folder(const std::string& folder, const char* option) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) throw Error(fmt::format("{}: {}", folder, error.message()), "choose another --out");
+  if (error) throw Error(fmt::format("{}: {}", folder, error.message()), fmt::format("choose another {}", option));
 }
 
 // What rank 0 measures and computes, on every rank: all of them have to decide the same.
@@ -121,7 +121,7 @@ class Run {
       trainer_.sparsity()->on_fallback = [this](std::int64_t step, int layer) { fell_back(step, layer); };
       heads_.emplace(report::MetricsFile::open(folder_ + "/sparsity.jsonl", first));
     }
-    if (!dump_masks_.empty()) make_folder(dump_masks_);
+    if (!dump_masks_.empty()) make_folder(dump_masks_, "--dump-masks");
   }
 
   bool train() {
@@ -342,7 +342,7 @@ bool run(const RunConfig& config, const RunOptions& options) {
                world.size() > 1 ? " a rank" : "", 100 * need.attention_flops / need.flops);
     check_memory(config, need, available_memory() / launched().on_host, world.size());
     std::fflush(stdout);
-    make_folder(options.folder);
+    make_folder(options.folder, "--out");
     lock.emplace(options.folder);
   }
   world.barrier();
