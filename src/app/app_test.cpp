@@ -78,8 +78,10 @@ TEST(App, BenchWritesMachineAndRows) {
   }
   EXPECT_EQ(result["rows"][0]["case"].get<std::string>().substr(0, 15), "sparse forward ");
   EXPECT_EQ(result["rows"][1]["case"].get<std::string>().substr(0, 16), "sparse backward ");
-  // A result that cannot be written is an error.
+  // A result that could not be written is an error before anything is measured.
+  testing::internal::CaptureStdout();
   EXPECT_EQ(reel({"bench", "attention", "--lists", lists.c_str(), "--json", "/no/such/folder/x.json"}), 2);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
   std::remove(lists.c_str());
   std::remove(out.c_str());
 }

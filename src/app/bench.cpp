@@ -79,7 +79,7 @@ void add_bench(Verb& parser, Action& action) {
   const auto add = [&](const char* name, const char* text, void (*run)(const BenchOptions&)) {
     Verb* sub = verb->add_subcommand(name, text);
     sub->add_option("--threads", options->threads, "threads to use")->capture_default_str();
-    sub->add_option("--json", options->json, "write machine and rows there as well")->type_name("FILE");
+    sub->add_option("--json", options->json, "write machine and rows there as well")->type_name("FILE")->to_write();
     sub->callback([options, &action, run] { action = [options, run] { run(*options); }; });
     return sub;
   };
@@ -88,6 +88,8 @@ void add_bench(Verb& parser, Action& action) {
     sub->add_option("--tokens", options->tokens, "queries and keys of a head")->between(1, kMostTokens);
     sub->add_option("--head-dim", options->head_dim, "floats of a head")->between(8, 256)->multiple_of(8);
     sub->add_option("--sparsity", options->sparsity, "share of the keys that a group leaves out")->between(0.0, 1.0);
+  };
+  const auto add_group = [&](Verb* sub) {
     sub->add_option("--group", options->group, "queries that share a list")
         ->between(1, kMostTokens)
         ->capture_default_str();
@@ -99,12 +101,14 @@ void add_bench(Verb& parser, Action& action) {
   gemm->add_option("--k", options->k, "columns of x and W (inputs)")->between(1, 1 << 20);
   Verb* attention = add("attention", "dense and sparse attention, forward and backward", bench_attention);
   add_tokens(attention);
+  add_group(attention);
   attention->add_option("--block", options->block, "keys that are chosen together: 1, or a multiple of 64")
       ->capture_default_str();
   attention->add_option("--lists", options->lists, "attend to the key lists of this file instead of random ones")
       ->type_name("FILE");
   Verb* select = add("select", "choice of the heaviest keys of each group", bench_select);
   add_tokens(select);
+  add_group(select);
   select->add_option("--rank", options->rank, "floats of a low-rank query or key")
       ->between(1, 4096)
       ->capture_default_str();
@@ -150,7 +154,8 @@ void add_bench(Verb& parser, Action& action) {
       ->capture_default_str();
   quality->add_option("--set", options->set, "another value for a key of the run file, as data.validation=64");
   quality->add_option("--report", options->report, "write a page with curves and restored clips there")
-      ->type_name("FILE.html");
+      ->type_name("FILE.html")
+      ->to_write();
 }
 
 }  // namespace reel::app

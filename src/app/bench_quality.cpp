@@ -12,6 +12,7 @@
 #include "base/progress.h"
 #include "base/timer.h"
 #include "data/png.h"
+#include "kernels/peak.h"
 #include "train/restore.h"
 #include "train/trainer.h"
 
@@ -164,6 +165,7 @@ void bench_quality(const BenchOptions& given) {
              quality.model, quality.tokens, runs, quality.steps, 100 * quality.keys);
   std::fflush(stdout);
   Threads threads(options.threads);
+  quality.machine = machine_of_peak(threads, kernels::peak_flops(threads));
   Progress progress("quality", runs * quality.steps);
   std::int64_t done = 0;
   for (const std::int64_t seed : quality.seeds) {

@@ -67,9 +67,11 @@ TEST_F(BenchQuality, TrainsEveryArmFromTheSameSeedsAndWritesAllOfIt) {
   EXPECT_EQ(json["break_even"], 1);
   EXPECT_EQ(json["seeds"], (std::vector<int>{0, 1}));
   ASSERT_EQ(json["arms"].size(), 3u);
-  ASSERT_EQ(json["runs"].size(), 6u);
+  EXPECT_GT(json["machine"]["peak_all"], 1e8);
+  ASSERT_EQ(json["rows"].size(), 6u);
+  EXPECT_EQ(json["rows"][1]["case"], "own seed 0");
   for (std::size_t i = 0; i < 6; ++i) {
-    const auto& run = json["runs"][i];
+    const auto& run = json["rows"][i];
     SCOPED_TRACE(run.dump());
     EXPECT_EQ(run["seed"], i / 3);
     const std::string arm = run["arm"];
@@ -88,14 +90,14 @@ TEST_F(BenchQuality, TrainsEveryArmFromTheSameSeedsAndWritesAllOfIt) {
     ASSERT_EQ(run["restored"].size(), i < 3 ? 2u : 0u) << "with the first seed";
     if (i >= 3) continue;
     EXPECT_EQ(run["restored"][1]["clip"], 1);
-    EXPECT_EQ(run["restored"][1]["psnr_noised"], json["runs"][0]["restored"][1]["psnr_noised"]) << "the same noise";
+    EXPECT_EQ(run["restored"][1]["psnr_noised"], json["rows"][0]["restored"][1]["psnr_noised"]) << "the same noise";
     EXPECT_NE(run["restored"][1]["psnr"], run["restored"][1]["psnr_noised"]);
     EXPECT_NEAR(json["arms"][i]["restored_psnr"],
                 (run["restored"][0]["psnr"].get<double>() + run["restored"][1]["psnr"].get<double>()) / 2, 1e-9);
   }
   EXPECT_NEAR(json["restore_level"], 1 / (1 + std::exp(-1)), 1e-9) << "a deviation above the mean of training times";
   // A seed decides weights and clips.
-  EXPECT_NE(json["runs"][0]["curve"][0], json["runs"][3]["curve"][0]);
+  EXPECT_NE(json["rows"][0]["curve"][0], json["rows"][3]["curve"][0]);
   const std::string page = read_file(path("q.html"));
   EXPECT_EQ(report::markup_fault(page), "");
   EXPECT_NE(page.find("Validation loss, seed 1"), std::string::npos);
@@ -121,7 +123,7 @@ TEST_F(BenchQuality, DynamicWithAllKeysTrainsAsDense) {
   const Result result = reel({"--model", file_, "--seeds", "1", "--steps", "12", "--keys", "1", "--arms",
                               "dense,dynamic", "--json", path("q.json"), "--set", "sparsity.profile_every=5"});
   ASSERT_EQ(result.code, 0) << result.err;
-  const auto runs = nlohmann::json::parse(read_file(path("q.json")))["runs"];
+  const auto runs = nlohmann::json::parse(read_file(path("q.json")))["rows"];
   EXPECT_EQ(runs[0]["curve"][0]["validation_loss"], runs[1]["curve"][0]["validation_loss"]);
   EXPECT_NEAR(runs[0]["loss"], runs[1]["loss"], 1e-3);  // another order of tokens, and of sums
 }

@@ -18,22 +18,6 @@ namespace {
 
 constexpr int kNameWidth = 46;
 
-nlohmann::ordered_json to_json(const cost::Machine& machine) {
-  nlohmann::ordered_json levels = nlohmann::json::array();
-  for (const cost::MemoryLevel& level : machine.levels) {
-    levels.push_back({{"name", level.name},
-                      {"bytes", level.bytes},
-                      {"read", level.read},
-                      {"write", level.write},
-                      {"copy", level.copy}});
-  }
-  nlohmann::ordered_json out = {{"cpu", machine.cpu},           {"target", machine.target},
-                                {"cores", machine.cores},       {"threads", machine.threads},
-                                {"peak_one", machine.peak_one}, {"peak_all", machine.peak_all}};
-  if (!levels.empty()) out["levels"] = levels;
-  return out;
-}
-
 void print_row(const BenchRow& row, double peak) {
   std::string line = fmt::format("{:{}} {:>10}", row.name, kNameWidth, format_seconds(row.seconds));
   if (row.flops > 0) {
@@ -100,6 +84,31 @@ cost::Machine measure_machine(Threads& threads, double seconds) {
   return machine;
 }
 
+cost::Machine machine_of_peak(const Threads& threads, double peak) {
+  cost::Machine machine = cost::describe_this_machine();
+  machine.target = kernels::target();
+  machine.threads = threads.count();
+  machine.peak_all = peak;
+  machine.peak_one = peak / threads.count();
+  return machine;
+}
+
+nlohmann::ordered_json to_json(const cost::Machine& machine) {
+  nlohmann::ordered_json levels = nlohmann::json::array();
+  for (const cost::MemoryLevel& level : machine.levels) {
+    levels.push_back({{"name", level.name},
+                      {"bytes", level.bytes},
+                      {"read", level.read},
+                      {"write", level.write},
+                      {"copy", level.copy}});
+  }
+  nlohmann::ordered_json out = {{"cpu", machine.cpu},           {"target", machine.target},
+                                {"cores", machine.cores},       {"threads", machine.threads},
+                                {"peak_one", machine.peak_one}, {"peak_all", machine.peak_all}};
+  if (!levels.empty()) out["levels"] = levels;
+  return out;
+}
+
 Bench::Bench(std::string title, Threads& threads) : threads_(threads), peak_(kernels::peak_flops(threads)) {
   fmt::print("{}: {} thread{}, {}, measured peak {:.1f} GFLOP/s\n\n", title, threads.count(),
              threads.count() == 1 ? "" : "s", kernels::target(), peak_ / 1e9);
@@ -118,11 +127,6 @@ void Bench::finish(const std::string& json) {
     fmt::print("\npeak measured again: {:.1f} GFLOP/s; it counts in the shares of the file\n", again / 1e9);
   peak_ = std::max(peak_, again);
   if (json.empty()) return;
-  cost::Machine machine = cost::describe_this_machine();
-  machine.target = kernels::target();
-  machine.threads = threads_.count();
-  machine.peak_all = peak_;
-  machine.peak_one = peak_ / threads_.count();
   nlohmann::ordered_json rows = nlohmann::json::array();
   for (const BenchRow& row : rows_) {
     nlohmann::ordered_json out = {{"case", row.name}, {"seconds", row.seconds}};
@@ -138,7 +142,7 @@ void Bench::finish(const std::string& json) {
     for (const auto& [key, value] : row.more) out[key] = value;
     rows.push_back(out);
   }
-  nlohmann::ordered_json all = {{"machine", to_json(machine)}, {"rows", rows}};
+  nlohmann::ordered_json all = {{"machine", to_json(machine_of_peak(threads_, peak_))}, {"rows", rows}};
   write_file_atomically(json, all.dump(1) + "\n");
 }
 

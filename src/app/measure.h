@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,9 @@ namespace reel::app {
 
 // Describes and measures; each rate for about `seconds`.
 cost::Machine measure_machine(Threads& threads, double seconds);
+// The same without bandwidths, with a peak of all threads that is known.
+cost::Machine machine_of_peak(const Threads& threads, double peak);
+nlohmann::ordered_json to_json(const cost::Machine& machine);  // the "machine" of every --json
 
 struct BenchRow {
   std::string name;  // "dense forward 4x8192x64"

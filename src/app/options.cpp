@@ -1,6 +1,7 @@
 #include "app/options.h"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <utility>
 
 #include "base/error.h"
@@ -76,6 +77,14 @@ Option* Option::multiple_of(std::int64_t step) {
 }
 Option* Option::not_negative() {
   return option_.check(number_that<double>([](double x) { return x >= 0; }, "0 or more")), this;
+}
+Option* Option::to_write() {
+  const auto complaint = [](const std::string& path) -> std::string {
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    if (folder.empty() || std::filesystem::is_directory(folder)) return {};
+    return fmt::format("{}: there is no folder {}", path, folder.string());
+  };
+  return option_.check(CLI::Validator(complaint, "")), this;
 }
 Option* Option::one_of(const std::vector<std::string>& words) { return option_.check(CLI::IsMember(words)), this; }
 

@@ -7,6 +7,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "app/measure.h"
+
 namespace reel::app {
 
 namespace {
@@ -181,7 +183,7 @@ std::vector<std::vector<std::string>> quality_rows(const Quality& quality) {
 }
 
 std::string quality_json(const Quality& quality) {
-  nlohmann::ordered_json arms = nlohmann::json::array(), runs = nlohmann::json::array();
+  nlohmann::ordered_json arms = nlohmann::json::array(), rows = nlohmann::json::array();
   for (const ArmSummary& each : summarise(quality)) {
     arms.push_back({{"arm", each.arm},
                     {"loss", to_json(each.loss)},
@@ -202,7 +204,9 @@ std::string quality_json(const Quality& quality) {
     nlohmann::ordered_json restored = nlohmann::json::array();
     for (const RestoredPictures& r : each.restored)
       restored.push_back({{"clip", r.clip}, {"psnr_noised", r.psnr_noised}, {"psnr", r.psnr}});
-    runs.push_back({{"arm", each.arm},
+    rows.push_back({{"case", fmt::format("{} seed {}", each.arm, each.seed)},
+                    {"seconds", each.seconds},
+                    {"arm", each.arm},
                     {"seed", each.seed},
                     {"loss", each.loss},
                     {"loss_evaluated_dense", each.loss_dense},
@@ -211,11 +215,11 @@ std::string quality_json(const Quality& quality) {
                     {"kept_keys", each.kept},
                     {"sparse_from", each.sparse_from},
                     {"skipped_steps", each.skipped},
-                    {"seconds", each.seconds},
                     {"restored", restored},
                     {"curve", curve}});
   }
-  const nlohmann::ordered_json all = {{"model", quality.model},
+  const nlohmann::ordered_json all = {{"machine", to_json(quality.machine)},
+                                      {"model", quality.model},
                                       {"steps", quality.steps},
                                       {"tokens", quality.tokens},
                                       {"validation_clips", quality.clips},
@@ -226,7 +230,7 @@ std::string quality_json(const Quality& quality) {
                                       {"needs_dynamic_attention", needs_dynamic(quality)},
                                       {"findings", findings(quality)},
                                       {"arms", arms},
-                                      {"runs", runs},
+                                      {"rows", rows},
                                       {"configuration", quality.configuration}};
   return all.dump(1) + "\n";
 }

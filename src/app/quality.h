@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "cost/machine.h"
 #include "data/clip.h"
 
 namespace reel::app {
@@ -53,6 +54,8 @@ struct Quality {
   std::vector<std::string> arms;  // the first is dense
   std::vector<std::int64_t> seeds;
   std::vector<QualityRun> runs;  // all arms of a seed, then the next
+
+  cost::Machine machine;
 
   const QualityRun* run(const std::string& arm, std::int64_t seed) const;  // null: there is none
 };

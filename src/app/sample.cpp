@@ -196,6 +196,7 @@ void add_sample(Verb& parser, Action& action) {
   verb->add_option("--seed", options->seed, "same seed, same clip")->not_negative()->capture_default_str();
   verb->add_option("--count", options->count, "clips, side by side")->between(1, 1024)->capture_default_str();
   verb->add_option("--out", options->out, "clip.mp4, .gif, .png (contact sheet) or .safetensors")
+      ->to_write()
       ->capture_default_str();
   verb->add_flag("--dense", options->dense, "look at all keys, also with a model that was trained sparsely");
   verb->add_flag("--last", options->last, "the last weights, not their average");
