@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "app/app.h"
 #include "app/traffic.h"
@@ -39,15 +40,28 @@ tape::Tensor tensor(tape::Tape& tape, const SafetensorsFile& file, const std::st
   return tape.copy_in(file.info(name).shape, values);
 }
 
+// All that is missing in one Error; what no model takes is said, and left alone.
+void check_names(const SafetensorsFile& file, const std::string& family, bool gradients) {
+  std::vector<std::string> needed = {"hidden_states", "timestep", "encoder_hidden_states"};
+  if (family == "stdit3") needed.insert(needed.end(), {"fps", "height", "width"});
+  if (gradients) needed.push_back("target");
+  std::erase_if(needed, [&](const std::string& name) { return file.contains(name); });
+  if (!needed.empty()) {
+    throw Error(fmt::format("{}: there is no {}", file.name(), fmt::join(needed, ", no ")),
+                fmt::format("it holds {}", fmt::join(file.names(), ", ")));
+  }
+  const std::set<std::string> known = {
+      "hidden_states", "timestep", "encoder_hidden_states", "target", "x_mask", "mask", "fps", "height", "width"};
+  for (const std::string& name : file.names()) {
+    if (!known.contains(name)) fmt::print(stderr, "reel: {}: {} is not looked at\n", file.name(), name);
+  }
+}
+
 model::Input read_input(tape::Tape& tape, const SafetensorsFile& file, const model::ModelConfig& config) {
   model::Input in;
   in.latents = tensor(tape, file, "hidden_states");
   in.text = tensor(tape, file, "encoder_hidden_states");
-  file.info("timestep");  // an Error where it is missing
   in.times = numbers(file, "timestep");
-  if (config.family == "stdit3") {
-    for (const char* name : {"fps", "height", "width"}) file.info(name);
-  }
   in.fps = numbers(file, "fps");
   in.height = numbers(file, "height");
   in.width = numbers(file, "width");
@@ -86,6 +100,7 @@ void denoise(const DenoiseOptions& options) {
   if (!options.lists.empty()) {
     context.lists = std::make_shared<attention::KeyLists>(attention::load_key_lists(options.lists));
   }
+  check_names(file, model->config().family, options.gradients);
   const model::Input in = read_input(tape, file, model->config());
   const Timer timer;
   const tape::Tensor sample = model->forward(context, in);
@@ -133,7 +148,8 @@ void add_denoise(Verb& parser, Action& action) {
           "safetensors: hidden_states, timestep, encoder_hidden_states; stdit3: fps, height, width, x_mask, mask")
       ->required();
   verb->add_option("--outputs", options->outputs, "safetensors to write: sample; with --gradients also loss and grad.*")
-      ->required();
+      ->required()
+      ->to_write();
   verb->add_flag("--gradients", options->gradients,
                  "inputs hold `target`; also gives the gradient of the squared error");
   verb->add_flag("--recompute", options->recompute,
