@@ -10,6 +10,7 @@
 #include "base/safetensors.h"
 #include "base/timer.h"
 #include "comm/mpi.h"
+#include "model/clips.h"
 #include "model/folder.h"
 
 namespace reel::app {
@@ -41,7 +42,7 @@ tape::Tensor tensor(tape::Tape& tape, const SafetensorsFile& file, const std::st
 }
 
 // All that is missing in one Error; what no model takes is said, and left alone.
-void check_names(const SafetensorsFile& file, const std::string& family, bool gradients) {
+void check_names(const SafetensorsFile& file, const std::string& family, bool gradients, bool root) {
   std::vector<std::string> needed = {"hidden_states", "timestep", "encoder_hidden_states"};
   if (family == "stdit3") needed.insert(needed.end(), {"fps", "height", "width"});
   if (gradients) needed.push_back("target");
@@ -53,7 +54,7 @@ void check_names(const SafetensorsFile& file, const std::string& family, bool gr
   const std::set<std::string> known = {
       "hidden_states", "timestep", "encoder_hidden_states", "target", "x_mask", "mask", "fps", "height", "width"};
   for (const std::string& name : file.names()) {
-    if (!known.contains(name)) fmt::print(stderr, "reel: {}: {} is not looked at\n", file.name(), name);
+    if (root && !known.contains(name)) fmt::print(stderr, "reel: {}: {} is not looked at\n", file.name(), name);
   }
 }
 
@@ -79,12 +80,6 @@ void denoise(const DenoiseOptions& options) {
   comm::Session session;
   comm::Comm& world = session.world();
   const parallel::Plan plan = parallel::parse_plan(options.plan);
-  if (plan.degree() != world.size()) {
-    throw Error(
-        fmt::format("denoise runs one pass on {} rank{}, and the plan \"{}\" is for {}", world.size(),
-                    world.size() == 1 ? "" : "s", plan.text(), plan.degree()),
-        fmt::format("start {} (mpirun -n {}), or give a plan for {}", plan.degree(), plan.degree(), world.size()));
-  }
   parallel::Team team(world, plan);
   Threads threads(options.threads);
   if (world.size() > 1) threads.set_poll([&world] { world.poll(); });
@@ -100,10 +95,10 @@ void denoise(const DenoiseOptions& options) {
   if (!options.lists.empty()) {
     context.lists = std::make_shared<attention::KeyLists>(attention::load_key_lists(options.lists));
   }
-  check_names(file, model->config().family, options.gradients);
+  check_names(file, model->config().family, options.gradients, world.rank() == 0);
   const model::Input in = read_input(tape, file, model->config());
   const Timer timer;
-  const tape::Tensor sample = model->forward(context, in);
+  const tape::Tensor sample = model::forward_clips(*model, context, in);
   SafetensorsWriter writer;
   writer.add("sample", sample.shape(), sample.span());
   tape::Tensor loss;
@@ -117,7 +112,7 @@ void denoise(const DenoiseOptions& options) {
     loss = tape::mean_squared_error(tape, sample, target);
     tape.backward(loss);
     model->parameters().zero_untouched_gradients();
-    // Each rank has the share of its tokens.
+    // Each rank has the share of its clips and tokens.
     if (world.size() > 1) world.all_reduce(model->parameters().gradients(), {-1, Phase::kBackward});
     writer.add("loss", {}, loss.span());
     for (const tape::Parameter& p : model->parameters().all()) {
@@ -156,7 +151,7 @@ void add_denoise(Verb& parser, Action& action) {
                  "run blocks again in backward instead of keeping what they computed");
   verb->add_option("--lists", options->lists, "key lists (safetensors) for every self-attention");
   verb->add_option("--parallel", options->plan, kParallelHelp)->type_name("PLAN");
-  verb->add_option("--traffic", options->traffic, kTrafficHelp)->type_name("FILE.json");
+  verb->add_option("--traffic", options->traffic, kTrafficHelp)->type_name("FILE.json")->to_write();
   verb->add_option("--threads", options->threads, "threads")->between(1, 1024);
   verb->callback([options, &action] { action = [options] { denoise(*options); }; });
 }

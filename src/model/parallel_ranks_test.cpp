@@ -1,6 +1,7 @@
 // Every family on many ranks against one rank: outputs, loss and every gradient.
 #include <gtest/gtest.h>
 
+#include "model/clips.h"
 #include "model/testing.h"
 #include "parallel/testing.h"
 
@@ -29,7 +30,7 @@ testing::Result run_on(Team& team, Denoiser& model, const testing::Values& value
     context.lists = pass.lists;
     context.team = &team;
     model.parameters().clear_gradients();
-    const Tensor sample = model.forward(context, values.on(tape));
+    const Tensor sample = forward_clips(model, context, values.on(tape));
     result.shape = sample.shape();
     result.sample = tape::testing::copy_of(sample.span());
     const Tensor loss = tape::mean_squared_error(tape, sample, tape.copy_in(sample.shape(), target));
@@ -38,7 +39,7 @@ testing::Result run_on(Team& team, Denoiser& model, const testing::Values& value
   }
   EXPECT_EQ(pool.live_bytes(), 0u);
   model.parameters().zero_untouched_gradients();
-  team.sequence().all_reduce(model.parameters().gradients());
+  team.world().all_reduce(model.parameters().gradients());
   for (const Parameter& p : model.parameters().all()) {
     if (p.trained) result.gradients[file_name_of(model.config(), p.name)].assign(p.gradient, p.gradient + p.size());
   }
@@ -142,6 +143,42 @@ TEST(ModelRanks, GivenFramesToo) {
       }
     }
   }
+}
+
+// Groups of ranks with clips of their own, as many or one more than others.
+TEST(ModelRanks, DataParallelClipsToo) {
+  const int n = world().size();
+  for (const std::string& family : testing::kFamilies) {
+    const std::array<std::int64_t, 4> clip = {n + 1, 6, 4, 6};
+    ModelConfig config = testing::small(family);
+    config.frames = clip[1];
+    const std::int64_t places = clip[2] * clip[3] / 4, tokens = family == "wan" ? clip[1] * places : places;
+    const std::int64_t batch = family == "wan" ? clip[0] : clip[0] * places;
+    const auto lists = std::make_shared<attention::KeyLists>(
+        attention::random_lists(batch, config.heads, tokens, attention::uniform_groups(tokens, 5), 0.4, 1, 3));
+    const auto model = testing::random_model(config);
+    testing::Values values = testing::random_input(config, clip, 5);
+    values.more.height[0] *= 2;  // counts for all clips
+    if (family != "latte") {
+      values.more.given_frames.assign(static_cast<std::size_t>(clip[0] * clip[1]), 0);
+      for (std::size_t i = 0; i < values.more.given_frames.size(); i += 5) values.more.given_frames[i] = 1;
+    }
+    const std::vector<float> target = testing::random_values(testing::run(*model, values, {}).shape, 9);
+    const testing::Result one = testing::run(*model, values, {.lists = lists}, target);
+    for (const int sharing : {1, n % 2 == 0 ? n / 2 : 1}) {
+      Team team(world(), {.ulysses = sharing});
+      SCOPED_TRACE(fmt::format("{} on {} groups of {}", family, n / sharing, sharing));
+      expect_parity(run_on(team, *model, values, {.lists = lists}, target), one);
+    }
+  }
+}
+
+TEST(ModelRanks, GroupWithoutAClipIsRefused) {
+  const ModelConfig config = testing::small("wan");
+  const auto model = testing::random_model(config);
+  const testing::Values values = testing::random_input(config, {1, 2, 4, 4}, 5);
+  Team team(world(), {});
+  EXPECT_THROW(run_on(team, *model, values, {}, {}), Error);
 }
 
 // Two all-to-alls a pair of blocks, and none in the temporal one; against Ulysses in one block or in both.
