@@ -77,14 +77,13 @@ void Handle::wait() {
     if (seconds > shared_->limit) {
       const std::vector<int> peers = pending_->missing();
       finish();
-      throw Error(
-          fmt::format("{} of group {}{} waited {:.0f} s for rank {} of the group", operation_.name, operation_.group,
-                      operation_.layer < 0
-                          ? ""
-                          : fmt::format(", layer {}, {},", operation_.layer, phase_name(operation_.phase)),
-                      seconds, fmt::join(peers, ", ")),
-          "that rank is stuck, or the network between them is down; where it is only slow, raise "
-          "parallel.wait_seconds");
+      throw Error(fmt::format("{} of group {}{} waited {:.0f} s for rank {}", operation_.name, operation_.group,
+                              operation_.layer < 0
+                                  ? ""
+                                  : fmt::format(", layer {}, {},", operation_.layer, phase_name(operation_.phase)),
+                              seconds, fmt::join(peers, ", ")),
+                  "that rank is stuck, or the network between them is down; where it is only slow, raise "
+                  "parallel.wait_seconds");
     }
     if (seconds < kYieldSeconds) {
       sched_yield();

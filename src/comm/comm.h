@@ -60,7 +60,7 @@ class Pending {
  public:
   virtual ~Pending() = default;
   virtual bool poll() = 0;                 // true: all done
-  virtual std::vector<int> missing() = 0;  // peers whose messages are not done
+  virtual std::vector<int> missing() = 0;  // ranks of the world whose messages are not done
 };
 
 // A started exchange. Its buffers must stay until it is done. Dropped before that, it is waited for, unless an

@@ -28,6 +28,7 @@ void check(int result, const char* what) {
 
 class Requests final : public Pending {
  public:
+  explicit Requests(MPI_Comm group) : group_(group) {}
   bool poll() override {
     int all = 0;
     check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE), "MPI_Testall");
@@ -41,11 +42,25 @@ class Requests final : public Pending {
       if (std::find(found.begin(), found.end(), peers[i]) == found.end()) found.push_back(peers[i]);
     }
     std::sort(found.begin(), found.end());
-    return found;
+    return in_the_world(found);
   }
 
   std::vector<MPI_Request> requests;
   std::vector<int> peers;
+
+ private:
+  std::vector<int> in_the_world(const std::vector<int>& ranks) const {
+    MPI_Group group = MPI_GROUP_NULL, world = MPI_GROUP_NULL;
+    check(MPI_Comm_group(group_, &group), "MPI_Comm_group");
+    check(MPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
+    std::vector<int> found(ranks.size());
+    check(MPI_Group_translate_ranks(group, static_cast<int>(ranks.size()), ranks.data(), world, found.data()),
+          "MPI_Group_translate_ranks");
+    MPI_Group_free(&group);
+    MPI_Group_free(&world);
+    return found;
+  }
+  MPI_Comm group_;
 };
 
 int rank_in(MPI_Comm comm) {
@@ -79,7 +94,7 @@ class Mpi final : public Comm {
  protected:
   std::unique_ptr<Pending> start(std::span<const Message> outgoing, std::span<const Message> incoming) override {
     if (outgoing.empty() && incoming.empty()) return nullptr;
-    auto pending = std::make_unique<Requests>();
+    auto pending = std::make_unique<Requests>(comm_);
     const auto each = [&](std::span<const Message> messages, const auto& post) {
       for (const Message& m : messages) {
         const std::int64_t size = shared_state()->hollow ? std::min<std::int64_t>(m.bytes, 1) : m.bytes;
