@@ -13,7 +13,7 @@ namespace reel::parallel {
 namespace {
 
 constexpr int kMostRanks = 1 << 20;
-constexpr const char* kHint = "use \"dsp=4\", \"ulysses=4\", \"ring=4\" or \"ulysses=2,ring=2\"";
+constexpr const char* kHint = "use \"dsp=4\", \"ulysses=4\", \"ring=4\" or \"ulysses=2,ring=2\"; degrees are 1 or more";
 
 }  // namespace
 
@@ -70,8 +70,8 @@ Team::Team(comm::Comm& world, const Plan& plan) : plan_(plan), world_(world) {
     }
     throw Error(fmt::format("the plan \"{}\" needs groups of {} ranks, and {} rank{} cannot be cut into them",
                             plan.text(), degree, ranks, ranks == 1 ? "" : "s"),
-                fmt::format("start {} ranks (mpirun -n {}), or use a plan of {} for {}", fmt::join(fitting, ", "),
-                            fitting.front(), fmt::join(degrees, ", "), ranks));
+                fmt::format("start {} ranks (mpirun -n {}), or use a plan for {} ranks a clip",
+                            fmt::join(fitting, " or "), fitting.front(), fmt::join(degrees, ", ")));
   }
   sequence_ = world.split([=](int r) { return r / degree; }, "sequence");
   data_ = world.split([=](int r) { return r % degree; }, "data");
