@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/nearest.h"
+#include "base/shipped.h"
 #include "base/toml.h"
 
 namespace reel::cost {
@@ -98,17 +99,8 @@ void visit_fabric(Settings& s, Fabric& f) {
 
 // Folders that may hold NAME.toml, the first that does counts.
 std::vector<fs::path> folders() {
-  std::vector<fs::path> all;
-  if (const char* own = std::getenv("REEL_CLUSTERS"); own != nullptr && *own != '\0') all.emplace_back(own);
-  all.emplace_back("clusters");
-  std::error_code none;
-  const fs::path program = fs::read_symlink("/proc/self/exe", none);
-  if (!none && program.has_parent_path()) {
-    const fs::path here = program.parent_path();
-    all.push_back(here.parent_path() / "share/reel/clusters");     // PREFIX/bin/reel
-    all.push_back(here.parent_path() / "clusters");                // SOURCE/build/reel
-    all.push_back(here.parent_path().parent_path() / "clusters");  // SOURCE/build/asan/app_test
-  }
+  std::vector<fs::path> all = shipped_folders("clusters");
+  if (const char* own = std::getenv("REEL_CLUSTERS"); own != nullptr && *own != '\0') all.emplace(all.begin(), own);
   return all;
 }
 
