@@ -202,7 +202,7 @@ void add_sample(Verb& parser, Action& action) {
   verb->add_flag("--last", options->last, "the last weights, not their average");
   verb->add_flag("--ancestral", options->ancestral, "latte: draw with the learned variance instead of DDIM");
   verb->add_option("--parallel", options->plan, kParallelHelp)->type_name("PLAN");
-  verb->add_option("--traffic", options->traffic, kTrafficHelp)->type_name("FILE.json");
+  verb->add_option("--traffic", options->traffic, kTrafficHelp)->type_name("FILE.json")->to_write();
   verb->add_option("--threads", options->threads, "threads")->between(1, 1024);
   verb->callback([options, &action] { action = [options] { sample(*options); }; });
 }

@@ -37,7 +37,7 @@ void add_train(Verb& parser, Action& action) {
       ->between(std::int64_t{1}, std::int64_t{1} << 40)
       ->capture_default_str();
   verb->add_option("--parallel", options->plan, kParallelHelp)->type_name("PLAN");
-  verb->add_option("--traffic", options->traffic, kTrafficHelp)->type_name("FILE.json");
+  verb->add_option("--traffic", options->traffic, kTrafficHelp)->type_name("FILE.json")->to_write();
   verb->callback([options, &action] {
     action = [options] {
       comm::Session session;

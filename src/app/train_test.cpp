@@ -74,6 +74,12 @@ class Train : public train::testing::Files {
   const std::string file_, run_;
 };
 
+TEST_F(Train, RefusesATrafficFileItCouldNotWriteBeforeItTrains) {
+  expect_mistake({"train", file_, "--out", run_, "--traffic", path("none") + "/traffic.json"},
+                 {"--traffic", "there is no folder"});
+  EXPECT_FALSE(fs::exists(run_));
+}
+
 TEST_F(Train, WritesARunAndSaysSo) {
   const Result result = reel({"train", file_, "--out", run_, "--set", "train.steps=2", "--set", "train.lr=0.01"});
   EXPECT_EQ(result.code, 0) << result.err;
