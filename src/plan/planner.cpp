@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "plan/baselines.h"
 #include "plan/group_work.h"
 #include "plan/imbalance.h"
 
@@ -170,6 +171,15 @@ void try_other_heads(const Work& work, const Options& options, Partition& best) 
   }
 }
 
+// Blocks so few that exchanges of two cannot make them even: a fixed rule may be luckier.
+void try_baselines(const Work& work, const Options& options, Partition& best) {
+  double least = imbalance(work, options, best);
+  for (const Baseline& baseline : baselines()) {
+    Partition p = baseline.make(work, options.ulysses, options.ring);
+    if (const double found = imbalance(work, options, p); found < least) least = found, best = std::move(p);
+  }
+}
+
 }  // namespace
 
 Indices deal_heads(const Work& work, const Options& options) {
@@ -197,7 +207,9 @@ Indices deal_heads(const Work& work, const Options& options) {
 Partition make_partition(const Work& work, const Options& options) {
   Partition p = deal_rows(work, options, deal_heads(work, options), kRowEffort);
   const bool few = work.heads * work.rows * work.columns <= kFewTriples;
-  if (options.ulysses > 1 && options.ring > 1 && options.present == nullptr && few) try_other_heads(work, options, p);
+  if (!few || options.ring == 1 || options.present != nullptr) return p;
+  if (options.ulysses > 1) try_other_heads(work, options, p);
+  if (options.exchange == Exchange::kRing && !options.equal_heads) try_baselines(work, options, p);
   return p;
 }
 

@@ -266,6 +266,13 @@ TEST(Planner, RingsReachTwoPercentWhereverOnePercentExists) {
   EXPECT_GT(reachable, tried / 5);
 }
 
+TEST(Planner, SoFewBlocksThatAFixedRuleMayBeLuckier) {
+  Contest contest;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    contest.add(random_mask(3, 10, 10, 0.1, seed), 1, 8, Exchange::kRing, fmt::format("mask {}", seed));
+  }
+}
+
 TEST(Planner, AnyNumberOfHeadsRowsColumnsAndRanks) {
   for (const auto& [heads, rows, columns] : {std::tuple(1, 1, 1), {3, 5, 7}, {7, 2, 9}, {5, 13, 3}}) {
     const attention::KeyLists lists = random_mask(heads, rows, columns, 0.4, 5);
