@@ -15,7 +15,7 @@ namespace reel::sparsity {
 namespace {
 
 // Infinite where one of them is not finite.
-double largest(const Buffer<float>& values, Threads& threads) {
+double largest_magnitude(const Buffer<float>& values, Threads& threads) {
   if (kernels::any_not_finite(values, threads)) return std::numeric_limits<double>::infinity();
   float most = 0;
   for (const float value : values) most = std::max(most, std::abs(value));
@@ -88,7 +88,7 @@ attention::KeyLists choose_keys(const Seen& seen, const ChooseInput& in, Threads
   }
   Own own = predict_own(*in.predictor, seen, heads, in.sampled, select.rank, threads);
   if (!in.again) {
-    std::array<double, 2> most = {largest(own.values.q, threads), largest(own.values.k, threads)};
+    std::array<double, 2> most = {largest_magnitude(own.values.q, threads), largest_magnitude(own.values.k, threads)};
     if (seen.ranks != nullptr) seen.ranks->largest(most);
     // Finite numbers may still have products beyond f32; for selection -1e30 is less than any score.
     if (!(most[0] * most[1] * static_cast<double>(select.rank) <= 1e29)) return {};
