@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/nearest.h"
 #include "base/progress.h"
+#include "base/shipped.h"
 #include "base/timer.h"
 #include "data/png.h"
 #include "kernels/peak.h"
@@ -141,7 +142,7 @@ void print_table(const Quality& quality) {
 
 void bench_quality(const BenchOptions& given) {
   BenchOptions options = given;
-  if (options.model.empty()) options.model = "configs/storyboard-b.toml";
+  if (options.model.empty()) options.model = shipped_file("configs", "storyboard-b.toml");
   check_arms(options.arms);
   const train::RunConfig first = configuration(options, "dynamic", 0);
   const train::StepNeed need = train::step_need(first);

@@ -11,6 +11,7 @@
 #include "base/shipped.h"
 #include "base/timer.h"
 #include "comm/mpi.h"
+#include "kernels/peak.h"
 #include "model/init.h"
 #include "train/objective.h"
 
@@ -205,7 +206,9 @@ void bench_sequence(const BenchOptions& options) {
       "send: what MB/pass take on the link alone; exposed: the share of that which a rank waited for.\n");
   if (options.json.empty()) return;
   rows.push_back({{"case", "Megatron-LM sequence parallel"}, {"formula_bytes_per_rank_and_pair", megatron}});
-  const nlohmann::ordered_json json = {{"ranks", n}, {"threads", threads.count()}, {"tokens", tokens}, {"rows", rows}};
+  const cost::Machine machine = machine_of_peak(threads, kernels::peak_flops(threads));
+  const nlohmann::ordered_json json = {
+      {"machine", to_json(machine)}, {"ranks", n}, {"threads", threads.count()}, {"tokens", tokens}, {"rows", rows}};
   write_file_atomically(options.json, json.dump(2) + "\n");
 }
 
