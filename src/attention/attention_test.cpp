@@ -140,6 +140,29 @@ TEST(Attention, AnyNumberOfThreadsGivesTheSameBits) {
   }
 }
 
+TEST(Attention, OneKeyGivesItsValueAndNoGradientOfQueriesAndKeys) {
+  const std::string before = kernels::target();
+  for (const std::string& target : kernels::available_targets()) {
+    kernels::set_target(target);
+    Threads threads(1);
+    Problem p({2, 3, 37, 1, 72}, 5);
+    forward_dense(p.input(), p.partial(), threads);
+    backward_dense(p.input(), p.gradients(), threads);
+    for (std::int64_t b = 0; b < 2; ++b) {
+      for (std::int64_t h = 0; h < 3; ++h) {
+        for (std::int64_t i = 0; i < 37; ++i) {
+          for (std::int64_t c = 0; c < 72; ++c) {
+            ASSERT_EQ(p.partial().out.at(b, h, i)[c], p.input().v.at(b, h, 0)[c]) << target;
+            ASSERT_EQ(p.gradients().dq.at(b, h, i)[c], 0.0f) << target;
+          }
+        }
+        for (std::int64_t c = 0; c < 72; ++c) ASSERT_EQ(p.gradients().dk.at(b, h, 0)[c], 0.0f) << target;
+      }
+    }
+  }
+  kernels::set_target(before);
+}
+
 TEST(Attention, EmptyListGivesZeroAndMinusInfinity) {
   Threads threads(1);
   Problem p({1, 1, 5, 7, 16}, 1);

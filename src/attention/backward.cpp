@@ -19,7 +19,7 @@ namespace reel::attention::HWY_NAMESPACE {
 // (tiles of 32 queries: 77-80 instead of 83-86 GFLOP/s at d = 64 on Zen 3). P and dS of a step take about 36 KB each,
 // in L2: 36 keys of 256 queries; small groups take more keys, up to kGradKeys.
 constexpr std::size_t kGradKeys = 96, kGradScores = 36 * kBackwardQueries;
-static_assert(kBackwardQueries % kWidth == 0);
+static_assert(kBackwardQueries % kWidth == 0 && kGradScores >= 256 * kWidth);
 
 struct BackwardScratch {
   std::size_t dv;                     // head_dim in whole vectors, in floats
@@ -48,13 +48,22 @@ HWY_INLINE void PackBlock(const BackwardBlock& b, const BackwardScratch& s) {
   PackTransposed(b.dout, b.queries, b.d, b.scale, s.doutt);  // dS carries the scale
   PackPanels([&](std::size_t i) REEL_INLINE { return b.q[i]; }, b.queries, b.d, s.q);
   PackPanels([&](std::size_t i) REEL_INLINE { return b.dout[i]; }, b.queries, b.d, s.dout);
-  for (std::size_t i = 0; i < Vectors(b.queries) * kLanes; ++i) s.lse2[i] = s.delta[i] = 0;
-  for (std::size_t i = 0; i < b.queries; ++i) {
-    VF sum = hn::Zero(df);
-    for (std::size_t c = 0; c < b.d; c += kLanes) {
-      sum = hn::MulAdd(LoadFirst(b.out[i] + c, b.d - c), LoadFirst(b.dout[i] + c, b.d - c), sum);
+  for (std::size_t i = 0; i < Vectors(b.queries) * kLanes; ++i) s.lse2[i] = 0;
+  // Delta is summed as dP is, product by product: a query with one key has dP = delta to the bit, and dS = 0.
+  for (std::size_t i = 0; i < b.queries; i += kWidth) {
+    float* out = s.p;  // not in use before the first step
+    TransposePanel(b.out[i], b.out.stride, std::min(kWidth, b.queries - i), b.d, 1.0f, out);
+    VF sum[kTileVectors];
+    Unroll<kTileVectors>([&](auto v) REEL_INLINE { sum[v] = hn::Zero(df); });
+    for (std::size_t c = 0; c < b.d * kWidth; c += kWidth) {
+      Unroll<kTileVectors>([&](auto v) REEL_INLINE {
+        const std::size_t at = c + v * kLanes;
+        sum[v] = hn::MulAdd(hn::LoadU(df, out + at), hn::LoadU(df, s.doutt + i * b.d + at), sum[v]);
+      });
     }
-    s.delta[i] = b.scale * hn::GetLane(hn::SumOfLanes(df, sum));
+    Unroll<kTileVectors>([&](auto v) REEL_INLINE { hn::StoreU(sum[v], df, s.delta + i + v * kLanes); });
+  }
+  for (std::size_t i = 0; i < b.queries; ++i) {
     // A query that saw no key at all has probability 0 everywhere; exp2(score + inf) would not.
     s.lse2[i] = b.lse[i] == -std::numeric_limits<float>::infinity() ? 1e30f : b.lse[i] * kLog2E;
   }

@@ -152,12 +152,13 @@ HWY_INLINE void StoreFirst(VF v, float* p, std::size_t n) {
   }
 }
 
-inline constexpr float kExp2[] = {1.000000072e+00f, 6.931469671e-01f, 2.402211972e-01f,
-                                  5.550713274e-02f, 9.675541334e-03f, 1.327647198e-03f};
+inline constexpr float kExp2[] = {
+    1.0f, 6.931470037e-01f, 2.402224243e-01f, 5.550733581e-02f, 9.671512991e-03f, 1.326472731e-03f};
 
 // 2^x for N vectors in place: minimax polynomial of degree 5 on [-1/2, 1/2], relative error below 2e-7 with its
-// rounding. Below -126 the result is 2^-126, never a subnormal; NaN stays NaN (Max returns its second argument for NaN
-// on x86, and the product with the power of two keeps it). x above 127 is the caller's to prevent.
+// rounding, and none for whole x: softmax over one key is 1. Below -126 the result is 2^-126, never a subnormal; NaN
+// stays NaN (Max returns its second argument for NaN on x86, and the product with the power of two keeps it). x above
+// 127 is the caller's to prevent.
 template <int N>
 HWY_INLINE void Exp2(VF (&x)[N]) {
   const DF d;
