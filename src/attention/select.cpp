@@ -1,50 +1,22 @@
 #include "attention/select.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <numeric>
-#include <span>
-#include <utility>
 
 #include "attention/blocks.h"
 #include "attention/low_rank.h"
+#include "attention/select_unit.h"
 #include "kernels/cpu.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "attention/select.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.
-#include "attention/top-inl.h"
+#include "attention/chooser-inl.h"
 #include "attention/weights-inl.h"
-
-#ifndef REEL_ATTENTION_SELECT_ONCE
-#define REEL_ATTENTION_SELECT_ONCE
-namespace reel::attention {
-
-// Groups [first, last) of one head.
-struct SelectUnit {
-  Rows<const float> q, k;
-  std::size_t keys, rank, samples, granularity;
-  float scale;
-  std::size_t first, last;
-  const std::int32_t* own;  // group_starts where lists hold the entries of their own queries, else null
-  std::span<const std::int32_t> always;
-  const std::int64_t* offsets;  // of the lists of this head, in `out`
-  std::int32_t* out;
-};
-
-// Entries [first, second) of the queries of group g.
-inline std::pair<std::int32_t, std::int32_t> own_entries(const std::int32_t* group_starts, std::size_t g,
-                                                         std::size_t granularity) {
-  const auto size = static_cast<std::int32_t>(granularity);
-  return {group_starts[g] / size, (group_starts[g + 1] - 1) / size + 1};
-}
-
-}  // namespace reel::attention
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace reel::attention::HWY_NAMESPACE {
@@ -144,88 +116,6 @@ HWY_INLINE void ExactWeights(const SelectUnit& u, const Samples& samples, const 
     WeighPanel(samples, k.words, {words.data(), unit}, weights.data() + first);
   }
 }
-
-// Takes the heaviest entries of a group.
-class Chooser {
- public:
-  Chooser(const SelectUnit& u, const TopScratch& top) : u_(u), top_(top) {}
-
-  // List g from the weights of all entries. True weights are 1 to most_lost times these; exact(entries, weights) tells
-  // them. What the list holds in any case comes first: as integers these weights are the largest there are, NaN
-  // included.
-  template <class Exact>
-  void Choose(std::size_t g, float* weights, double most_lost, const Exact& exact) {
-    const std::size_t entries = (u_.keys + u_.granularity - 1) / u_.granularity;
-    const auto keep = static_cast<std::size_t>(u_.offsets[g + 1] - u_.offsets[g]);
-    std::int32_t* out = u_.out + u_.offsets[g];
-    if (keep == entries) std::iota(out, out + keep, 0);
-    if (keep == 0 || keep == entries) return;
-    const auto first = std::bit_cast<float>(0x7fffffff);
-    if (u_.own != nullptr) {
-      const auto [begin, end] = own_entries(u_.own, g, u_.granularity);
-      std::fill(weights + begin, weights + end, first);
-    }
-    for (const std::int32_t entry : u_.always) weights[entry] = first;
-    TakeOrder(weights, entries, top_);
-    const Threshold threshold = FindThreshold(entries, keep, top_);
-    if (most_lost > 1 && threshold.value < std::bit_cast<std::int32_t>(0x1p120f)) {
-      ChooseExactly(entries, keep, threshold, most_lost, exact, out);
-    } else {
-      TakeLargest(entries, threshold, out, top_);
-    }
-  }
-
- private:
-  // Entries that are among the heaviest whatever they lost, and of those in doubt the heaviest by their true weights.
-  template <class Exact>
-  void ChooseExactly(std::size_t n, std::size_t keep, const Threshold& threshold, double most_lost, const Exact& exact,
-                     std::int32_t* out) {
-    const float found = std::bit_cast<float>(threshold.value);  // no weight is negative: their order is their bits
-    const double spread = most_lost * (1 + 2e-5);               // sums of f32 are rounded
-    const auto least = std::bit_cast<std::int32_t>(static_cast<float>(found / spread));
-    const auto sure = std::bit_cast<std::int32_t>(static_cast<float>(found * spread)) + 1;
-    doubtful_.clear();
-    std::size_t certain = 0;
-    for (std::size_t i = 0; i < n; i += 64) {
-      const std::uint64_t taken = AtLeast(top_.order, i, n, sure);
-      certain += static_cast<std::size_t>(std::popcount(taken));
-      for (std::uint64_t bits = AtLeast(top_.order, i, n, least) & ~taken; bits != 0; bits &= bits - 1) {
-        doubtful_.push_back(static_cast<std::int32_t>(i + static_cast<std::size_t>(std::countr_zero(bits))));
-      }
-    }
-    exact(doubtful_, exact_);
-    PickDoubtful(keep - certain);
-    auto next = picked_.begin();
-    for (std::size_t i = 0; i < n; i += 64) {
-      for (std::uint64_t bits = AtLeast(top_.order, i, n, sure); bits != 0; bits &= bits - 1) {
-        const auto at = static_cast<std::int32_t>(i + static_cast<std::size_t>(std::countr_zero(bits)));
-        while (next != picked_.end() && *next < at) *out++ = *next++;
-        *out++ = at;
-      }
-    }
-    std::copy(next, picked_.end(), out);
-  }
-
-  // The `count` heaviest of the doubtful entries, of equal weights the lower index, in order.
-  void PickDoubtful(std::size_t count) {
-    by_weight_.resize(doubtful_.size());
-    std::iota(by_weight_.begin(), by_weight_.end(), 0u);
-    const auto heavier = [&](std::uint32_t a, std::uint32_t b) {
-      return exact_[a] != exact_[b] ? exact_[a] > exact_[b] : a < b;
-    };
-    std::nth_element(by_weight_.begin(), by_weight_.begin() + static_cast<std::ptrdiff_t>(count), by_weight_.end(),
-                     heavier);
-    picked_.clear();
-    for (std::size_t i = 0; i < count; ++i) picked_.push_back(doubtful_[by_weight_[i]]);
-    std::sort(picked_.begin(), picked_.end());
-  }
-
-  const SelectUnit& u_;
-  const TopScratch& top_;
-  std::vector<std::int32_t> doubtful_, picked_;
-  std::vector<std::uint32_t> by_weight_;
-  std::vector<float> exact_;
-};
 
 // One sample a group, tokens: the order of weights is that of scores.
 void SelectByScore(const SelectUnit& u, const PackedKeys& keys, const SelectScratch& s, const TopScratch& top) {
