@@ -24,18 +24,17 @@ static_assert(kBackwardQueries % kWidth == 0 && kGradScores >= 256 * kWidth);
 struct BackwardScratch {
   std::size_t dv;                     // head_dim in whole vectors, in floats
   float *qt, *doutt, *q, *dout, *dq;  // of the block: panels of Q^T, dO^T, Q and dO; dQ
-  float *p, *ds, *k, *v, *keys;       // of a step: P, dS, key rows, value rows, key panels
+  float *p, *ds, *k, *v;              // of a step: P, dS, rows of keys and values that are copied
   float *lse2, *delta;                // per query
   static std::size_t Floats(std::size_t d) {
-    return 2 * kBackwardQueries * (d + Panels(d) * kWidth) + 2 * (kGradScores + kGradKeys * d) +
-           kGradKeys * Panels(d) * kWidth + kBackwardQueries * Vectors(d) * kLanes + 2 * kBackwardQueries;
+    return 2 * kBackwardQueries * (d + Panels(d) * kWidth) + 2 * kGradScores +
+           (2 * kGradKeys + kBackwardQueries) * Vectors(d) * kLanes + 2 * kBackwardQueries;
   }
   BackwardScratch(float* at, std::size_t d) : dv(Vectors(d) * kLanes) {
     for (float** each : {&qt, &doutt}) *each = at, at += kBackwardQueries * d;
     for (float** each : {&q, &dout}) *each = at, at += kBackwardQueries * Panels(d) * kWidth;
     for (float** each : {&p, &ds}) *each = at, at += kGradScores;
-    for (float** each : {&k, &v}) *each = at, at += kGradKeys * d;
-    keys = at, at += kGradKeys * Panels(d) * kWidth;
+    for (float** each : {&k, &v}) *each = at, at += kGradKeys * dv;
     dq = at, at += kBackwardQueries * dv;
     for (float** each : {&lse2, &delta}) *each = at, at += kBackwardQueries;
   }
@@ -106,25 +105,24 @@ void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
   const Steps steps(b.keys.count, step_keys);
   std::size_t n = steps.count > 0 ? take(b.keys, 0, sides[0]) : 0;
   for (std::size_t step = 0; step < steps.count; ++step) {
-    const StepRows& now = sides[step % 2];
+    StepRows& now = sides[step % 2];
     StepRows& then = sides[step % 2 ^ 1];
     const std::size_t following = step + 1 < steps.count ? take(b.keys, step + 1, then)
                                   : b.next.count > 0     ? take(b.next, 0, then)
                                                          : 0;
     const AheadInputs inputs{then.k, then.v, following};
     const AheadOutputs outputs{then.dk, then.dv, following};
-    PackPanels([&](std::size_t i) REEL_INLINE { return now.k[i]; }, n, b.d, s.keys);
-    PackRows([&](std::size_t i) REEL_INLINE { return now.k[i]; }, n, b.d, s.k);
-    PackRows([&](std::size_t i) REEL_INLINE { return now.v[i]; }, n, b.d, s.v);
+    PlaceRows(now.k, n, b.k.stride, b.d, s.k);
+    PlaceRows(now.v, n, b.v.stride, b.d, s.v);
     ForPanels(Vectors(b.queries), [&](auto vectors, std::size_t first) REEL_INLINE {
       const std::size_t t = first * kLanes;
       ForRowTiles(n, [&](auto rows, std::size_t i) REEL_INLINE {
         if (t == 0) inputs.Prefetch(i, rows, b.d);
-        ProbabilityTile<rows, vectors>(s.k + i * b.d, b.d, s.qt + t * b.d, s.lse2 + t, s.p + i * stride + t, stride);
+        ProbabilityTile<rows, vectors>(now.k + i, b.d, s.qt + t * b.d, s.lse2 + t, s.p + i * stride + t, stride);
       });
       ForRowTiles(n, [&](auto rows, std::size_t i) REEL_INLINE {
         if (t == 0) outputs.Prefetch(i, rows, b.d);
-        ScoreGradTile<rows, vectors>(s.v + i * b.d, b.d, s.doutt + t * b.d, s.delta + t, s.p + i * stride + t,
+        ScoreGradTile<rows, vectors>(now.v + i, b.d, s.doutt + t * b.d, s.delta + t, s.p + i * stride + t,
                                      s.ds + i * stride + t, stride);
       });
     });
@@ -133,7 +131,7 @@ void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
     ForPanels(Vectors(b.d), [&](auto vectors, std::size_t first) REEL_INLINE {
       const std::size_t c = first * kLanes;
       ForRowTiles(b.queries, [&](auto rows, std::size_t i) REEL_INLINE {
-        ColumnsTile<rows, vectors>(n, s.ds + i, stride, s.keys + c * n, nullptr, s.dq + i * s.dv + c, s.dv);
+        ColumnsTile<rows, vectors>(n, s.ds + i, stride, now.k, c, nullptr, s.dq + i * s.dv + c, s.dv);
       });
     });
     b.poll();

@@ -16,9 +16,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace reel::attention::HWY_NAMESPACE {
 
-// Keys of a step and queries of a score tile: 192 x 32 scores are 24 KB (AVX2). 96 to 240 keys differ by 1-2 % on
-// Zen 3.
-constexpr std::size_t kStepKeys = 192;
+// Keys of a step and queries of a score tile: 192 x 32 scores are 24 KB (AVX2), 128 x 64 are 32 KB (AVX-512). 96 to 240
+// keys differ by 1-2 % on Zen 3; 96, 128, 192 keys give 242, 247, 230 GFLOP/s on two cores of a Xeon (10 % of 8192
+// keys).
+constexpr std::size_t kStepKeys = HWY_MAX_BYTES == 64 ? 128 : 192;
 constexpr std::size_t kScoreQueries = 2 * kWidth;
 constexpr float kNoScore = -1e30f;  // below every score, and finite: its difference to a score is a number
 
@@ -48,25 +49,24 @@ HWY_INLINE VF ExpAndSum(float* p, std::size_t stride, std::size_t n, VF largest)
 struct ForwardScratch {
   std::size_t dv;                          // head_dim in whole vectors, in floats
   float *qt, *out;                         // Q^T panels and output of the block
-  float *scores, *keys, *values;           // of a step: scores, key rows, value panels
+  float *scores, *keys, *values;           // of a step: scores, rows of keys and values that are copied
   float *largest, *before, *sum, *factor;  // per query
   static std::size_t Floats(std::size_t d) {
-    return kForwardQueries * d + kWidth * d + kStepKeys * kScoreQueries + kStepKeys * (d + Panels(d) * kWidth) +
+    return kForwardQueries * d + kWidth * d + kStepKeys * kScoreQueries + 2 * kStepKeys * Vectors(d) * kLanes +
            kForwardQueries * Vectors(d) * kLanes + 4 * (kForwardQueries + kWidth);
   }
   ForwardScratch(float* p, std::size_t d) : dv(Vectors(d) * kLanes) {
     qt = p, p += (kForwardQueries + kWidth) * d;
     scores = p, p += kStepKeys * kScoreQueries;
-    keys = p, p += kStepKeys * d;
-    values = p, p += kStepKeys * Panels(d) * kWidth;
+    for (float** each : {&keys, &values}) *each = p, p += kStepKeys * dv;
     out = p, p += kForwardQueries * dv;
     for (float** each : {&largest, &before, &sum, &factor}) *each = p, p += kForwardQueries + kWidth;
   }
 };
 
 // Scores, running maximum, exponentials and sums of one step for queries [q0, q0 + count).
-HWY_INLINE void StepScores(const ForwardScratch& s, std::size_t n, const AheadInputs& ahead, std::size_t d,
-                           std::size_t q0, std::size_t count) {
+HWY_INLINE void StepScores(const ForwardScratch& s, const float* const* k_rows, std::size_t n, const AheadInputs& ahead,
+                           std::size_t d, std::size_t q0, std::size_t count) {
   const DF df;
   const std::size_t padded = Vectors(count) * kLanes;
   std::memcpy(s.before + q0, s.largest + q0, padded * sizeof(float));
@@ -74,7 +74,7 @@ HWY_INLINE void StepScores(const ForwardScratch& s, std::size_t n, const AheadIn
     if (q0 == 0) ahead.Prefetch(i, rows, d);
     ForPanels(Vectors(count), [&](auto vectors, std::size_t first) REEL_INLINE {
       const std::size_t t = first * kLanes, at = q0 + t;
-      ScoreTile<rows, vectors>(s.keys + i * d, d, s.qt + at * d, s.scores + i * kScoreQueries + t, kScoreQueries,
+      ScoreTile<rows, vectors>(k_rows + i, d, s.qt + at * d, s.scores + i * kScoreQueries + t, kScoreQueries,
                                s.largest + at);
     });
   });
@@ -113,15 +113,15 @@ void ForwardOneBlock(const ForwardBlock& b, float* scratch) {
                                   : b.next.count > 0     ? take(b.next, 0, side ^ 1)
                                                          : 0;
     const AheadInputs ahead{k_rows[side ^ 1], v_rows[side ^ 1], following};
-    PackRows([&](std::size_t i) REEL_INLINE { return k_rows[side][i]; }, n, b.d, s.keys);
-    PackPanels([&](std::size_t i) REEL_INLINE { return v_rows[side][i]; }, n, b.d, s.values);
+    PlaceRows(k_rows[side], n, b.k.stride, b.d, s.keys);
+    PlaceRows(v_rows[side], n, b.v.stride, b.d, s.values);
     for (std::size_t q0 = 0; q0 < b.queries; q0 += kScoreQueries) {
       const std::size_t count = std::min(kScoreQueries, b.queries - q0);
-      StepScores(s, n, ahead, b.d, q0, count);
+      StepScores(s, k_rows[side], n, ahead, b.d, q0, count);
       ForPanels(Vectors(b.d), [&](auto vectors, std::size_t first) REEL_INLINE {
         const std::size_t c = first * kLanes;
         ForRowTiles(count, [&](auto rows, std::size_t i) REEL_INLINE {
-          ColumnsTile<rows, vectors>(n, s.scores + i, kScoreQueries, s.values + c * n, s.factor + q0 + i,
+          ColumnsTile<rows, vectors>(n, s.scores + i, kScoreQueries, v_rows[side], c, s.factor + q0 + i,
                                      s.out + (q0 + i) * s.dv + c, s.dv);
         });
       });

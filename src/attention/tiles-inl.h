@@ -1,16 +1,15 @@
 // The register tiles of attention, compiled once per instruction set (include after hwy/foreach_target.h).
 //
 //   forward   S^T = K Q^T      ScoreTile        A = key rows in place,   B = Q^T panel (packed per block of queries)
-//             O  += P V        ColumnsTile      A = P^T by columns,      B = value panel (packed per step)
+//             O  += P V        ColumnsTile      A = P^T by columns,      B = value rows in place
 //   backward  P^T = exp(S^T)   ProbabilityTile  A = key rows in place,   B = Q^T panel
 //             dS^T             ScoreGradTile    A = value rows in place, B = dO^T panel
 //             dV += P^T dO     RowsTile         A = P^T rows,            B = dO panel (packed per block)
 //             dK += dS^T Q     RowsTile         A = dS^T rows,           B = Q panel (packed per block)
-//             dQ += dS K       ColumnsTile      A = dS^T by columns,     B = key panel (packed per step)
+//             dQ += dS K       ColumnsTile      A = dS^T by columns,     B = key rows in place
 //
 // Scores lie transposed, [key][query], queries along the lanes: max, sum, exp, lse and delta are vertical operations.
-// Keys are broadcast operands and need no packing, so a token list costs a row pointer per key. dK and dV rows are
-// updated in place.
+// Keys and values need no packing, so a token list costs a row pointer per key. dK and dV rows are updated in place.
 #if defined(REEL_ATTENTION_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef REEL_ATTENTION_TILES_INL_H_
 #undef REEL_ATTENTION_TILES_INL_H_
@@ -70,12 +69,12 @@ HWY_INLINE RowsOfA<M> TakeRows(const float* p, std::size_t stride) {
 
 // scores = rows * panel; largest[query] = max(largest[query], scores).
 template <int M, int N>
-HWY_NOINLINE void ScoreTile(const float* rows, std::size_t d, const float* panel, float* scores, std::size_t stride,
-                            float* largest) {
+HWY_NOINLINE void ScoreTile(const float* const* rows, std::size_t d, const float* panel, float* scores,
+                            std::size_t stride, float* largest) {
   const DF df;
   Tile<M, N> tile;
   ZeroTile(tile);
-  MulTile(d, TakeRows<M>(rows, d), panel, kWidth, tile);
+  MulTile(d, TakeRows<M>(rows), panel, kWidth, tile);
   VF most[N];
   Unroll<N>([&](auto v) REEL_INLINE { most[v] = hn::LoadU(df, largest + v * kLanes); });
   UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
@@ -87,12 +86,12 @@ HWY_NOINLINE void ScoreTile(const float* rows, std::size_t d, const float* panel
 
 // p = 2^(rows * panel - lse2[query])
 template <int M, int N>
-HWY_NOINLINE void ProbabilityTile(const float* rows, std::size_t d, const float* panel, const float* lse2, float* p,
-                                  std::size_t stride) {
+HWY_NOINLINE void ProbabilityTile(const float* const* rows, std::size_t d, const float* panel, const float* lse2,
+                                  float* p, std::size_t stride) {
   const DF df;
   Tile<M, N> tile;
   ZeroTile(tile);
-  MulTile(d, TakeRows<M>(rows, d), panel, kWidth, tile);
+  MulTile(d, TakeRows<M>(rows), panel, kWidth, tile);
   Unroll<(M + 1) / 2>([&](auto half) REEL_INLINE {  // two rows at a time: enough chains in flight, no spilling
     constexpr int kFirst = 2 * half, kRows = M - kFirst < 2 ? 1 : 2;
     VF e[kRows * N];
@@ -108,12 +107,12 @@ HWY_NOINLINE void ProbabilityTile(const float* rows, std::size_t d, const float*
 
 // ds = p * (rows * panel - delta[query])
 template <int M, int N>
-HWY_NOINLINE void ScoreGradTile(const float* rows, std::size_t d, const float* panel, const float* delta,
+HWY_NOINLINE void ScoreGradTile(const float* const* rows, std::size_t d, const float* panel, const float* delta,
                                 const float* p, float* ds, std::size_t stride) {
   const DF df;
   Tile<M, N> tile;
   ZeroTile(tile);
-  MulTile(d, TakeRows<M>(rows, d), panel, kWidth, tile);
+  MulTile(d, TakeRows<M>(rows), panel, kWidth, tile);
   UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
     const std::size_t at = static_cast<std::size_t>(r) * stride + v * kLanes;
     const VF difference = hn::Sub(tile.c[r][v], hn::LoadU(df, delta + v * kLanes));
@@ -121,10 +120,11 @@ HWY_NOINLINE void ScoreGradTile(const float* rows, std::size_t d, const float* p
   });
 }
 
-// out[r] = factor[r] * out[r] + sum over n keys of a[key * a_stride + r] * panel[key]; without factors, out[r] + ...
+// out[r] = factor[r] * out[r] + sum over n keys of a[key * a_stride + r] * rows[key] from `offset` on; without factors,
+// out[r] + ...
 template <int M, int N>
-HWY_NOINLINE void ColumnsTile(std::size_t n, const float* a, std::size_t a_stride, const float* panel,
-                              const float* factor, float* out, std::size_t stride) {
+HWY_NOINLINE void ColumnsTile(std::size_t n, const float* a, std::size_t a_stride, const float* const* rows,
+                              std::size_t offset, const float* factor, float* out, std::size_t stride) {
   const DF df;
   Tile<M, N> tile;
   UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
@@ -133,7 +133,7 @@ HWY_NOINLINE void ColumnsTile(std::size_t n, const float* a, std::size_t a_strid
   if (factor != nullptr) {
     UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE { tile.c[r][v] = hn::Mul(tile.c[r][v], hn::Set(df, factor[r])); });
   }
-  MulTile(n, ColumnsOfA{a, a_stride}, panel, kWidth, tile);
+  MulTile(n, ColumnsOfA{a, a_stride}, RowsOfB{rows, offset}, tile);
   UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
     hn::StoreU(tile.c[r][v], df, out + static_cast<std::size_t>(r) * stride + v * kLanes);
   });
@@ -183,17 +183,19 @@ HWY_INLINE void PackPanels(const Row& row, std::size_t n, std::size_t d, float* 
   }
 }
 
-// dst [n][d]: rows side by side, whatever their stride was. A stride that is a power of two (heads * head_dim) would
-// use a fraction of the sets of L1 only.
-template <class Row>
-HWY_INLINE void PackRows(const Row& row, std::size_t n, std::size_t d, float* dst) {
+// Rows that tiles read in place, as scalars and as whole vectors. Rows that lie side by side and end with a vector stay
+// where they are; others are copied to dst [n][d in whole vectors], and the pointers follow: a stride that is a power
+// of two (heads * head_dim) would use a fraction of the sets of L1 only.
+HWY_INLINE void PlaceRows(const float** rows, std::size_t n, std::size_t stride, std::size_t d, float* dst) {
+  if (stride == d && d % kLanes == 0) return;
   const DF df;
   for (std::size_t i = 0; i < n; ++i) {
-    const float* HWY_RESTRICT from = row(i);
-    float* HWY_RESTRICT to = dst + i * d;
+    const float* HWY_RESTRICT from = rows[i];
+    float* HWY_RESTRICT to = dst + i * Vectors(d) * kLanes;
     std::size_t c = 0;
     for (; c + kLanes <= d; c += kLanes) hn::StoreU(hn::LoadU(df, from + c), df, to + c);
-    if (c < d) StorePart(LoadPart(from + c, d - c), to + c, d - c);
+    if (c < d) hn::StoreU(LoadPart(from + c, d - c), df, to + c);
+    rows[i] = to;
   }
 }
 
