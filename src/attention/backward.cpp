@@ -1,5 +1,6 @@
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "attention/attention.h"
 #include "attention/blocks.h"
@@ -185,16 +186,22 @@ struct KeySide {
   Rows<float> dk, dv;
 };
 
-// Rows side by side of a range of keys, with gradients that begin at zero. `memory` has room for 4 * count * d floats.
-KeySide copy_range(const KeySide& from, std::size_t first, std::size_t count, std::size_t d, float* memory) {
-  float* const k = memory;
-  float* const v = k + count * d;
-  for (std::size_t i = 0; i < count; ++i) {
-    std::memcpy(k + i * d, from.k[first + i], d * sizeof(float));
-    std::memcpy(v + i * d, from.v[first + i], d * sizeof(float));
-  }
-  std::memset(v + count * d, 0, 2 * count * d * sizeof(float));
-  return {{k, d}, {v, d}, {v + count * d, d}, {v + 2 * count * d, d}};
+// A range of keys with rows side by side: copies where they are not, gradients that begin at zero. `memory` has room
+// for 4 * count * d floats.
+KeySide range_of(const KeySide& head, std::size_t first, std::size_t count, std::size_t d, float* memory) {
+  const auto inputs = [&](const Rows<const float>& rows) -> Rows<const float> {
+    if (rows.stride == d) return {rows[first], d};
+    float* const copy = std::exchange(memory, memory + count * d);
+    for (std::size_t i = 0; i < count; ++i) std::memcpy(copy + i * d, rows[first + i], d * sizeof(float));
+    return {copy, d};
+  };
+  const auto gradients = [&](const Rows<float>& rows) -> Rows<float> {
+    if (rows.stride == d) return {rows[first], d};
+    float* const zero = std::exchange(memory, memory + count * d);
+    std::memset(zero, 0, count * d * sizeof(float));
+    return {zero, d};
+  };
+  return {inputs(head.k), inputs(head.v), gradients(head.dk), gradients(head.dv)};
 }
 
 void run_backward(const Input& in, const KeyLists* lists, const Gradients& g, Threads& threads) {
@@ -250,7 +257,7 @@ void run_backward(const Input& in, const KeyLists* lists, const Gradients& g, Th
     for (std::size_t range = 0; range < ranges; ++range) {
       const std::size_t keys = static_cast<std::size_t>(shape.keys), from = keys * range / ranges,
                         to = keys * (range + 1) / ranges;
-      const KeySide side = unit.ranges > 0 ? copy_range(head, from, to - from, d, scratch + floats) : head;
+      const KeySide side = unit.ranges > 0 ? range_of(head, from, to - from, d, scratch + floats) : head;
       for (std::int64_t i = unit.first; i < unit.last; ++i) {
         const Block& block = work.blocks[static_cast<std::size_t>(i)];
         const auto [run, next] = block_lists.runs(work, unit, i);
@@ -261,9 +268,8 @@ void run_backward(const Input& in, const KeyLists* lists, const Gradients& g, Th
              rows_of(g.dq, b, h, block.first), side.dk, side.dv, g.accumulate || range > 0, poll},
             scratch);
       }
-      if (unit.ranges == 0) continue;
-      add({head.dk[from], head.dk.stride}, {side.dk.data, d}, to - from, d);
-      add({head.dv[from], head.dv.stride}, {side.dv.data, d}, to - from, d);
+      if (side.dk.data != head.dk[from]) add({head.dk[from], head.dk.stride}, {side.dk.data, d}, to - from, d);
+      if (side.dv.data != head.dv[from]) add({head.dv[from], head.dv.stride}, {side.dv.data, d}, to - from, d);
     }
   });
   if (work.units.empty() && !g.accumulate) {  // no queries: the gradients of the keys are zero
