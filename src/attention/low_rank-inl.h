@@ -66,8 +66,22 @@ inline void PackKeys(const float* keys, std::size_t stride, std::size_t rows, st
   }
 }
 
-// sum + the products of both halves of each word.
+// Whether the CPU adds products of 16-bit pairs in one instruction (AVX512-VNNI), which the target alone does not say.
+#if HWY_TARGET == HWY_AVX3
+HWY_INLINE bool HasPairProducts() { return __builtin_cpu_supports("avx512vnni"); }
+#else
+HWY_INLINE bool HasPairProducts() { return false; }
+#endif
+
+// sum + the products of both halves of each word; kOne: in one instruction.
+template <bool kOne = false>
 HWY_INLINE VI AddPairProducts(VI a, VI b, VI sum) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (kOne) {
+    asm("vpdpwssd %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+    return sum;
+  }
+#endif
 #if HWY_ARCH_X86
   const hn::Repartition<std::int16_t, DI> dh;
   VI unused = hn::Zero(DI());
@@ -94,7 +108,7 @@ struct ProductTile {
 };
 
 // Products of M rows and one panel of keys, in units of the rows; of the keys' units, too, once Scaled.
-template <int M>
+template <bool kOne = false, int M>
 HWY_INLINE void MulRows(const std::int32_t* const* rows, std::size_t words, const KeyPanel& panel,
                         ProductTile<M>& tile) {
   const DI di;
@@ -108,7 +122,7 @@ HWY_INLINE void MulRows(const std::int32_t* const* rows, std::size_t words, cons
       VI a = hn::Set(di, row[r][w]);
       InOrder(a);
       Unroll<kTileVectors>([&](auto v) REEL_INLINE {
-        tile.c[r][v] = AddPairProducts(a, b[v], tile.c[r][v]);
+        tile.c[r][v] = AddPairProducts<kOne>(a, b[v], tile.c[r][v]);
         InOrder(tile.c[r][v]);
       });
     });

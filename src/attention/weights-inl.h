@@ -54,30 +54,44 @@ HWY_NOINLINE void ScoreRows(const Samples& s, std::size_t first, std::size_t wor
 // Scores are mild where no exponent can be larger than this, whatever the key: nothing has to be limited.
 constexpr float kMostMild = 100.0f;
 
+// e = 2^((score - reference) unit) of mild scores: 11 instructions a vector instead of 16, 9 with AVX-512 (as Exp2 of
+// simd-inl.h). Minimax polynomial of degree 4, relative error below 3e-6, which only normalisers see: what is kept has
+// 8 bits, and keys in doubt are weighed with ExpOfRow.
+#if HWY_TARGET == HWY_AVX3
+inline constexpr float kMildExp2[] = {1.000002623e+00f, 6.930037737e-01f, 2.414430380e-01f, 5.201094225e-02f,
+                                      1.353445742e-02f};  // on [0, 1)
+#else
 inline constexpr float kMildExp2[] = {9.999992847e-01f, 6.931217909e-01f, 2.402474433e-01f, 5.591785908e-02f,
-                                      9.570102207e-03f};
+                                      9.570102207e-03f};  // on [-1/2, 1/2]
+#endif
 
-// e = 2^((score - reference) unit) of mild scores: 11 instructions a vector instead of 16. Minimax polynomial of degree
-// 4, relative error below 3e-6, which only normalisers see: what is kept has 8 bits, and keys in doubt are weighed with
-// ExpOfRow.
 HWY_INLINE void ExpOfMildRow(const Samples& s, std::size_t r, const VI (&products)[kTileVectors], const float* unit,
                              VF (&e)[kTileVectors]) {
   const DF df;
-  const VF magic = hn::Set(df, 12582912.0f);  // 1.5 * 2^23: the integer nearest to x is in the low bits of x + magic
   const VF reference = hn::Set(df, s.reference[r]), factor = hn::Set(df, s.unit[r]);
   VF t[kTileVectors], p[kTileVectors];
   Unroll<kTileVectors>([&](auto v) REEL_INLINE {
     const VF above = hn::MulSub(hn::ConvertTo(df, products[v]), hn::LoadU(df, unit + v * kLanes), reference);
+#if HWY_TARGET == HWY_AVX3
+    t[v] = hn::Mul(above, factor);
+    e[v].raw = _mm512_reduce_ps(t[v].raw, kAboveFloor);
+#else
+    const VF magic = hn::Set(df, 12582912.0f);  // 1.5 * 2^23: the integer nearest to x is in the low bits of x + magic
     t[v] = hn::MulAdd(above, factor, magic);
     e[v] = hn::MulSub(above, factor, hn::Sub(t[v], magic));
+#endif
     p[v] = hn::MulAdd(e[v], hn::Set(df, kMildExp2[4]), hn::Set(df, kMildExp2[3]));
   });
   Unroll<3>([&](auto k) REEL_INLINE {
     Unroll<kTileVectors>([&](auto v) REEL_INLINE { p[v] = hn::MulAdd(e[v], p[v], hn::Set(df, kMildExp2[2 - k])); });
   });
   Unroll<kTileVectors>([&](auto v) REEL_INLINE {
+#if HWY_TARGET == HWY_AVX3
+    e[v].raw = _mm512_scalef_ps(p[v].raw, t[v].raw);
+#else
     const DI di;
     e[v] = hn::BitCast(df, hn::Add(hn::BitCast(di, p[v]), hn::ShiftLeft<23>(hn::BitCast(di, t[v]))));
+#endif
   });
 }
 
@@ -112,11 +126,11 @@ HWY_INLINE void KeepRow(const VF (&e)[kTileVectors], std::uint32_t* kept, float*
 }
 
 // Keeps the exponentials of samples [first, first + M) against panel p, and adds them to the lanes.
-template <int M, bool kMild>
+template <int M, bool kMild, bool kOne>
 HWY_NOINLINE void ExpRows(const Samples& s, std::size_t first, const PackedKeys& k, std::size_t p) {
   const KeyPanel panel = k.Panel(p);
   ProductTile<M> tile;
-  MulRows(s.rows + first, k.words, panel, tile);
+  MulRows<kOne>(s.rows + first, k.words, panel, tile);
   std::uint32_t* kept = s.kept + (p * s.count + first) * kPanelWords;
   float* lanes = s.lanes + first * kLanes;
   Unroll<M>([&](auto r) REEL_INLINE {
@@ -188,7 +202,7 @@ HWY_INLINE void ExpLast(const Samples& s, const PackedKeys& k, std::size_t p, st
 }
 
 // Exponentials of all keys, and their sums.
-template <bool kMild>
+template <bool kMild, bool kOne>
 HWY_INLINE void ExpAll(const Samples& s, const PackedKeys& k) {
   const DF df;
   std::fill_n(s.sum, s.count, 0.0);
@@ -199,7 +213,7 @@ HWY_INLINE void ExpAll(const Samples& s, const PackedKeys& k) {
         ExpLast(s, k, p, k.Columns(p));
         continue;
       }
-      ForRowTiles(s.count, [&](auto m, std::size_t r) REEL_INLINE { ExpRows<m, kMild>(s, r, k, p); });
+      ForRowTiles(s.count, [&](auto m, std::size_t r) REEL_INLINE { ExpRows<m, kMild, kOne>(s, r, k, p); });
     }
     for (std::size_t r = 0; r < s.count; ++r) {
       s.sum[r] += hn::GetLane(hn::SumOfLanes(df, hn::LoadU(df, s.lanes + r * kLanes)));
@@ -242,12 +256,16 @@ HWY_INLINE bool AreNumbers(const Samples& s) {
 inline void GroupWeights(const Samples& s, const PackedKeys& k, bool mild, float* weights) {
   FindReferences(s, k, std::max<std::size_t>(1, k.Panels() / kReferencePanels));
   if (mild) {
-    ExpAll<true>(s, k);
+    if (HasPairProducts()) {
+      ExpAll<true, HWY_TARGET == HWY_AVX3>(s, k);
+    } else {
+      ExpAll<true, false>(s, k);
+    }
   } else {
-    ExpAll<false>(s, k);
+    ExpAll<false, false>(s, k);
     if (!AreNumbers(s)) {  // a score far above those of the panels looked at; none is above the largest of all
       FindReferences(s, k, 1);
-      ExpAll<false>(s, k);
+      ExpAll<false, false>(s, k);
     }
   }
   for (std::size_t r = 0; r < s.count; ++r) s.factor[r] = static_cast<float>(1 / s.sum[r]);
