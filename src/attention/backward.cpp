@@ -41,15 +41,9 @@ struct BackwardScratch {
   }
 };
 
-// Packs the queries' side of a block once for all steps.
-HWY_INLINE void PackBlock(const BackwardBlock& b, const BackwardScratch& s) {
+// Delta is summed as dP is, product by product: a query with one key has dP = delta to the bit, and dS = 0.
+HWY_INLINE void SumDelta(const BackwardBlock& b, const BackwardScratch& s) {
   const DF df;
-  PackTransposed(b.q, b.queries, b.d, b.scale * kLog2E, s.qt);
-  PackTransposed(b.dout, b.queries, b.d, b.scale, s.doutt);  // dS carries the scale
-  PackPanels([&](std::size_t i) REEL_INLINE { return b.q[i]; }, b.queries, b.d, s.q);
-  PackPanels([&](std::size_t i) REEL_INLINE { return b.dout[i]; }, b.queries, b.d, s.dout);
-  for (std::size_t i = 0; i < Vectors(b.queries) * kLanes; ++i) s.lse2[i] = 0;
-  // Delta is summed as dP is, product by product: a query with one key has dP = delta to the bit, and dS = 0.
   for (std::size_t i = 0; i < b.queries; i += kWidth) {
     float* out = s.p;  // not in use before the first step
     TransposePanel(b.out[i], b.out.stride, std::min(kWidth, b.queries - i), b.d, 1.0f, out);
@@ -62,6 +56,21 @@ HWY_INLINE void PackBlock(const BackwardBlock& b, const BackwardScratch& s) {
       });
     }
     Unroll<kTileVectors>([&](auto v) REEL_INLINE { hn::StoreU(sum[v], df, s.delta + i + v * kLanes); });
+  }
+  if (b.delta != nullptr) std::memcpy(b.delta, s.delta, b.queries * sizeof(float));
+}
+
+// Packs the queries' side of a block once for all steps.
+HWY_INLINE void PackBlock(const BackwardBlock& b, const BackwardScratch& s) {
+  PackTransposed(b.q, b.queries, b.d, b.scale * kLog2E, s.qt);
+  PackTransposed(b.dout, b.queries, b.d, b.scale, s.doutt);  // dS carries the scale
+  PackPanels([&](std::size_t i) REEL_INLINE { return b.q[i]; }, b.queries, b.d, s.q);
+  PackPanels([&](std::size_t i) REEL_INLINE { return b.dout[i]; }, b.queries, b.d, s.dout);
+  for (std::size_t i = 0; i < Vectors(b.queries) * kLanes; ++i) s.lse2[i] = 0;
+  if (b.first_range) {
+    SumDelta(b, s);
+  } else {
+    std::memcpy(s.delta, b.delta, b.queries * sizeof(float));
   }
   for (std::size_t i = 0; i < b.queries; ++i) {
     // A query that saw no key at all has probability 0 everywhere; exp2(score + inf) would not.
@@ -88,6 +97,7 @@ HWY_INLINE void AddRows(std::size_t n, std::size_t queries, std::size_t d, const
 }
 
 void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
+  if (b.keys.count == 0 && !b.first_range) return;  // nothing to add
   const DF df;
   const BackwardScratch s(scratch, b.d);
   const std::size_t stride = Vectors(b.queries) * kLanes;  // of P and dS rows
@@ -242,8 +252,11 @@ void run_backward(const Input& in, const KeyLists* lists, const Gradients& g, Th
     const Unit& unit = work.units[static_cast<std::size_t>(chunk)];
     const auto ranges = static_cast<std::size_t>(std::max<std::int64_t>(1, unit.ranges));
     const std::size_t most = unit.ranges > 0 ? static_cast<std::size_t>(shape.keys) / ranges + 1 : 0;
-    float* scratch = threads.scratch(thread, floats + 4 * most * d);
-    const Block& start = work.blocks[static_cast<std::size_t>(unit.first)];
+    const Block &start = work.blocks[static_cast<std::size_t>(unit.first)],
+                &end = work.blocks[static_cast<std::size_t>(unit.last - 1)];
+    const auto queries = static_cast<std::size_t>(end.first + end.count - start.first);
+    float* scratch = threads.scratch(thread, floats + 4 * most * d + (ranges > 1 ? queries : 0));
+    float* deltas = ranges > 1 ? scratch + floats + 4 * most * d : nullptr;
     const std::int64_t b = start.b, h = start.h;
     KeySide head{rows_of(in.k, b, h, 0), rows_of(in.v, b, h, 0), rows_of(g.dk, b, h, 0), rows_of(g.dv, b, h, 0)};
     if (unit.part > 0) {
@@ -265,7 +278,8 @@ void run_backward(const Input& in, const KeyLists* lists, const Gradients& g, Th
             {rows_of(in.q, b, h, block.first), side.k, side.v, rows_of(g.out, b, h, block.first),
              rows_of(g.dout, b, h, block.first), static_cast<std::size_t>(block.count), d, in.scale,
              run.within(from, to), next.within(from, to), g.lse + (b * shape.heads + h) * shape.queries + block.first,
-             rows_of(g.dq, b, h, block.first), side.dk, side.dv, g.accumulate || range > 0, poll},
+             rows_of(g.dq, b, h, block.first), side.dk, side.dv, g.accumulate || range > 0,
+             deltas == nullptr ? nullptr : deltas + (block.first - start.first), range == 0, poll},
             scratch);
       }
       if (side.dk.data != head.dk[from]) add({head.dk[from], head.dk.stride}, {side.dk.data, d}, to - from, d);

@@ -64,6 +64,8 @@ struct BackwardBlock {
   const float* lse;
   Rows<float> dq, dk, dv;
   bool accumulate;  // add to dq; dk and dv are always added to
+  float* delta;     // per query: written for the first range of keys of a block, read for the others; may be null
+  bool first_range;
   Poll poll;
 };
 
