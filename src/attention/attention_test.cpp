@@ -88,8 +88,10 @@ TEST(Attention, OneLongBlockPollsManyTimes) {
   EXPECT_GE(polls, 10);
 }
 
-TEST(Attention, KeysInSeveralRangesMatchTheReference) {
-  const Shape shape{1, 2, 420, 1601, 256};
+// Rows of a token beside each other (token-major) are copied for each range, those of a head are used in place.
+void expect_ranges_match_the_reference(std::int64_t head_dim, bool token_major) {
+  SCOPED_TRACE(testing::Message() << "head_dim " << head_dim << (token_major ? ", token-major" : ", head-major"));
+  const Shape shape{1, 2, 420, 1601, head_dim};
   KeyListsBuilder builder(1, 2, shape.keys, {0, 200, 210, 420});
   builder.add_dense_head();
   std::vector<std::int32_t> all, early;
@@ -101,10 +103,10 @@ TEST(Attention, KeysInSeveralRangesMatchTheReference) {
   const KeyLists lists = builder.finish();
   for (const Unit& unit : cut_backward(shape, &lists).units) ASSERT_EQ(unit.ranges, 2);
   Threads threads(2);
-  Problem p(shape, 12);
+  Problem p(shape, 12, token_major);
   expect_matches_reference(p, lists, threads);
 
-  Problem twice(shape, 12);
+  Problem twice(shape, 12, token_major);
   forward(twice.input(), lists, twice.partial(), threads);
   backward(twice.input(), lists, twice.gradients(), threads);
   backward(twice.input(), lists, twice.gradients(true), threads);
@@ -112,6 +114,12 @@ TEST(Attention, KeysInSeveralRangesMatchTheReference) {
     for (std::size_t i = 0; i < (p.*member).size(); ++i) {
       ASSERT_NEAR((twice.*member)[i], 2 * (p.*member)[i], 1e-5) << i;
     }
+  }
+}
+
+TEST(Attention, KeysInSeveralRangesMatchTheReference) {
+  for (const std::int64_t head_dim : {256, 248}) {
+    for (const bool token_major : {true, false}) expect_ranges_match_the_reference(head_dim, token_major);
   }
 }
 

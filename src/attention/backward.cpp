@@ -196,8 +196,8 @@ struct KeySide {
   Rows<float> dk, dv;
 };
 
-// A range of keys with rows side by side: copies where they are not, gradients that begin at zero. `memory` has room
-// for 4 * count * d floats.
+// A range of keys with rows side by side: in place where they are, else copies, and gradients of their own that begin
+// at zero. `memory` has room for 4 * count * d floats.
 KeySide range_of(const KeySide& head, std::size_t first, std::size_t count, std::size_t d, float* memory) {
   const auto inputs = [&](const Rows<const float>& rows) -> Rows<const float> {
     if (rows.stride == d) return {rows[first], d};

@@ -55,7 +55,7 @@ class Chooser {
   void ChooseExactly(std::size_t n, std::size_t keep, const Threshold& threshold, double most_lost, const Exact& exact,
                      std::int32_t* out) {
     const float found = std::bit_cast<float>(threshold.value);  // no weight is negative: their order is their bits
-    const double spread = most_lost * (1 + 2e-5);               // sums of f32 are rounded
+    const double spread = most_lost * (1 + 4e-5);               // exponentials and sums of f32 are rounded
     const auto least = std::bit_cast<std::int32_t>(static_cast<float>(found / spread));
     const auto sure = std::bit_cast<std::int32_t>(static_cast<float>(found * spread)) + 1;
     doubtful_.clear();

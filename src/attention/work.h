@@ -26,8 +26,8 @@ struct Unit {
   std::int64_t first, last;  // blocks
   std::int64_t part;         // which part of its head this is, from 0 (backward)
   double cost;
-  std::int64_t ranges =
-      0;  // of keys that are taken one after the other, with copies of their rows; 0: all in place (backward)
+  // Of keys that are taken one after the other, with rows side by side (backward); 0: all at once, where they are.
+  std::int64_t ranges = 0;
 };
 
 struct Work {

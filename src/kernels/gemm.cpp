@@ -250,8 +250,8 @@ std::size_t block_rows() {
 }
 // Columns in blocks, so that all rows read the packed B of a block (6 MB) from L3: 4608 columns at once would be 21 MB.
 constexpr std::size_t kSliceDepth = 1280, kDeepSlice = 2048, kSmallResult = 1 << 20, kBlockColumns = 1280;
-constexpr std::size_t kChunks =
-    16;  // for each thread at least, so that a slow moment of one does not keep the others waiting
+// For each thread at least, so that a slow moment of one does not keep the others waiting; 4 where rows are packed.
+constexpr std::size_t kChunks = 16;
 
 // dy^T x packs both sides for every slice and waits twice, which small results have little work to set against: 384 x
 // 384 from 4096 rows on two cores of a Xeon 245 GFLOP/s in slices of 1024, 265 in slices of 2048; 4608 x 1152 309 and

@@ -2,7 +2,7 @@
 //
 // One register tile serves every product: up to kTileRows rows (scalars, broadcast) times kTileVectors vectors, kWidth
 // floats. A is read along rows, A(r, k) = row[r][k], or along columns, A(r, k) = p[k * stride + r]; B is a panel, B(k)
-// = p + k * stride.
+// = p + k * stride, or rows of their own, B(k) = rows[k].
 #if defined(REEL_KERNELS_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef REEL_KERNELS_SIMD_INL_H_
 #undef REEL_KERNELS_SIMD_INL_H_
@@ -21,9 +21,6 @@
 
 // For lambdas: they inherit no target attribute from the function they stand in.
 #define REEL_INLINE HWY_ATTR __attribute__((always_inline))
-// Bodies of tiles stay out of line: inlined next to a softmax, g++ 12 keeps its loop invariants in registers and spills
-// accumulators (50 instead of 85 GFLOP/s on Zen 3).
-#define REEL_TILE HWY_ATTR __attribute__((noinline))
 
 HWY_BEFORE_NAMESPACE();
 namespace reel::kernels::HWY_NAMESPACE {
