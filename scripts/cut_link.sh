@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Trains on two hosts made of network namespaces (bench/netcluster), unplugs one of them, and checks that the ranks end by
-# themselves within a minute (parallel.wait_seconds is 10), that the last checkpoint is whole, and that the resumed run ends with
+# Trains on two hosts made of network namespaces (bench/netcluster), unplugs one of them, and checks that the job ends by
+# itself within a minute (parallel.wait_seconds is 10), that the last checkpoint is whole, and that the resumed run ends with
 # the bits of one that was never cut. Says "skipped" where namespaces cannot be made.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -31,23 +31,9 @@ until [ -e "$folder/cut/latest" ]; do
 done
 bench/netcluster cut 1
 before=$(date +%s)
-ranks() { pgrep -x -a reel | grep -cF -- "--out $folder/cut" || true; }
-while [ "$(ranks)" -gt 0 ]; do
-  seconds=$(($(date +%s) - before))
-  [ "$seconds" -le 60 ] || fail "ranks still run $seconds s after the link was cut"
-  sleep 0.1
-done
-seconds=$(($(date +%s) - before))
-# All ranks are gone; now and then mpirun of Open MPI 4.1 still waits for the daemon that it cannot reach (docs/parallel.md).
-for _ in $(seq 300); do
-  kill -0 $job 2>/dev/null || break
-  sleep 0.1
-done
-if kill -0 $job 2>/dev/null; then
-  echo "cut_link: mpirun did not end by itself 30 s after its last rank; it is killed"
-  pkill -KILL -f "mpirun.*--out $folder/cut" || true
-fi
 if wait $job; then fail "the run did not notice that a host was gone"; fi
+seconds=$(($(date +%s) - before))
+[ "$seconds" -le 60 ] || fail "it took $seconds s to notice"
 bench/netcluster heal 1
 [ -s "$folder/cut/latest/state.json" ] || fail "no whole checkpoint is left"
 train cut || fail "the resumed run failed"

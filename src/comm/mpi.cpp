@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
+#include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/launched.h"
+#include "base/timer.h"
 
 #ifdef REEL_WITH_MPI
 #include <mpi.h>
@@ -63,6 +67,23 @@ class Requests final : public Pending {
   MPI_Comm group_;
 };
 
+// Waits until all ranks of `comm` are here, no longer than `limit` seconds. What follows is a call of MPI's own that
+// would wait for ever where a rank cannot be reached.
+void meet(MPI_Comm comm, double limit, const char* what) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Ibarrier(comm, &request), "MPI_Ibarrier");
+  const Timer timer;
+  for (int done = 0; done == 0;) {
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done != 0) return;
+    if (timer.seconds() > limit) {
+      throw Error(fmt::format("{} waited {:.0f} s for the other ranks", what, timer.seconds()),
+                  "one of them is stuck, or the network between them is down");
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(timer.seconds() < 0.01 ? 0 : 100));
+  }
+}
+
 int rank_in(MPI_Comm comm) {
   int rank = 0;
   check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
@@ -87,6 +108,7 @@ class Mpi final : public Comm {
 
   std::unique_ptr<Comm> split(const std::function<int(int)>& color, const std::string& name) override {
     MPI_Comm part = MPI_COMM_NULL;
+    meet(comm_, shared_state()->limit, "making groups of ranks");
     check(MPI_Comm_split(comm_, color(rank()), rank(), &part), "MPI_Comm_split");
     return std::make_unique<Mpi>(part, name, shared_state(), piece_bytes_);
   }
@@ -146,9 +168,12 @@ Session::Session(std::int64_t piece_bytes) : exceptions_(std::uncaught_exception
   }
   int provided = 0;
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  auto shared = std::make_shared<Shared>();
+  meet(MPI_COMM_WORLD, shared->limit, "the start");
   MPI_Comm own = MPI_COMM_NULL;  // nobody else's messages come here
   check(MPI_Comm_dup(MPI_COMM_WORLD, &own), "MPI_Comm_dup");
-  world_ = std::make_unique<Mpi>(own, "world", std::make_shared<Shared>(), piece_bytes);
+  world_ = std::make_unique<Mpi>(own, "world", std::move(shared), piece_bytes);
 }
 
 Session::~Session() {
