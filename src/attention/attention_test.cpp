@@ -88,6 +88,17 @@ TEST(Attention, OneLongBlockPollsManyTimes) {
   EXPECT_GE(polls, 10);
 }
 
+// Forward copies rows that many blocks read and that do not lie side by side.
+TEST(Attention, RowsThatManyBlocksReadMatchTheReference) {
+  const Shape shape{2, 3, 600, 700, 32};
+  const KeyLists lists = random_lists(2, 3, shape.keys, uniform_groups(600, 20), 0.4, 1, 5);
+  Threads threads(2);
+  for (const bool token_major : {true, false}) {
+    Problem p(shape, 13, token_major);
+    expect_matches_reference(p, lists, threads);
+  }
+}
+
 // Rows of a token beside each other (token-major) are copied for each range, those of a head are used in place.
 void expect_ranges_match_the_reference(std::int64_t head_dim, bool token_major) {
   SCOPED_TRACE(testing::Message() << "head_dim " << head_dim << (token_major ? ", token-major" : ", head-major"));

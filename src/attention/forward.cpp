@@ -157,13 +157,43 @@ HWY_EXPORT(ForwardFloats);
 
 namespace {
 
-void run_forward(const Input& in, const KeyLists* lists, const Partial& result, Threads& threads) {
-  check(in, lists);
-  const Shape& shape = in.shape;
+// Rows of K and V are read by one block of queries after the other. From kLeastReads blocks on they are copied side by
+// side once, if they are not and the copies are small, instead of by every block (PlaceRows).
+constexpr double kLeastReads = 8, kMostCopies = 256.0 * (1 << 20);  // of a row on average; bytes
+constexpr std::int64_t kCopyRows = 512;                             // of a chunk
+
+Input side_by_side(const Input& in, const Work& work, Threads& threads) {
+  const Shape& s = in.shape;
+  const std::int64_t rows = s.batch * s.heads * s.keys, floats = rows * s.head_dim;
+  double reads = 0;
+  for (const Block& block : work.blocks) reads += static_cast<double>(block.tokens);
+  const bool whole_vectors = s.head_dim % 16 == 0;  // others are copied by every block for their ends
+  if ((in.k.row == s.head_dim && in.v.row == s.head_dim) || !whole_vectors ||
+      reads < kLeastReads * static_cast<double>(rows) || 8.0 * static_cast<double>(floats) > kMostCopies) {
+    return in;
+  }
+  float* const copies = threads.shared_scratch(2 * static_cast<std::size_t>(floats));
+  const MutableView k = head_major(copies, s.keys, s.heads, s.head_dim),
+                    v = head_major(copies + floats, s.keys, s.heads, s.head_dim);
+  const std::int64_t parts = (s.keys + kCopyRows - 1) / kCopyRows;
+  threads.run(s.batch * s.heads * parts, [&](std::int64_t chunk, int) {
+    const std::int64_t b = chunk / parts / s.heads, h = chunk / parts % s.heads, first = chunk % parts * kCopyRows;
+    for (std::int64_t i = first; i < std::min(first + kCopyRows, s.keys); ++i) {
+      std::memcpy(k.at(b, h, i), in.k.at(b, h, i), static_cast<std::size_t>(s.head_dim) * sizeof(float));
+      std::memcpy(v.at(b, h, i), in.v.at(b, h, i), static_cast<std::size_t>(s.head_dim) * sizeof(float));
+    }
+  });
+  return {s, in.q, k, v, in.scale};
+}
+
+void run_forward(const Input& given, const KeyLists* lists, const Partial& result, Threads& threads) {
+  check(given, lists);
+  const Shape& shape = given.shape;
   check_view("out", result.out, shape, shape.queries);
   if (shape.batch * shape.heads * shape.queries == 0) return;
   if (result.lse == nullptr) throw Error("attention: lse has no memory");
   const Work work = cut_forward(shape, lists);
+  const Input in = side_by_side(given, work, threads);
   const auto d = static_cast<std::size_t>(shape.head_dim);
   const auto compute = REEL_DISPATCH(ForwardOneBlock);
   const std::size_t floats = REEL_DISPATCH(ForwardFloats)(d);
