@@ -129,9 +129,8 @@ void expect_ranges_match_the_reference(std::int64_t head_dim, bool token_major) 
 }
 
 TEST(Attention, KeysInSeveralRangesMatchTheReference) {
-  for (const std::int64_t head_dim : {256, 248}) {
-    for (const bool token_major : {true, false}) expect_ranges_match_the_reference(head_dim, token_major);
-  }
+  expect_ranges_match_the_reference(256, false);
+  expect_ranges_match_the_reference(248, true);
 }
 
 TEST(Attention, AnyNumberOfThreadsGivesTheSameBits) {
