@@ -91,13 +91,16 @@ double best_rate(Threads& threads, double seconds, const Work& work) {
 }  // namespace
 
 double peak_flops(Threads& threads, double seconds) {
-  // About 20 ms. A clock that changes has millisecond bursts that no kernel can use: runs of 1 ms on a Xeon give 175 in
-  // the middle and 189 at best, runs of 20 ms 175 and 178 GFLOP/s.
-  constexpr std::size_t kRounds = 8000000;
+  // A clock that changes has millisecond bursts that no kernel can use: runs of 1 ms on a Xeon give 175 in the middle
+  // and 189 at best, runs of 20 ms 175 and 178 GFLOP/s.
+  constexpr double kRunSeconds = 0.02;
   const auto compute = REEL_DISPATCH(MultiplyAdd);
   return best_rate(threads, seconds, [&](int) {
     float values[3] = {0.5f, 0.25f, 0.0f};
-    return compute(kRounds, values);
+    double flops = 0;
+    const Timer timer;
+    while (timer.seconds() < kRunSeconds) flops += compute(500000, values);
+    return flops;
   });
 }
 
