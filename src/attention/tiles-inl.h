@@ -3,7 +3,7 @@
 //   forward   S^T = K Q^T      ScoreTile        A = key rows,            B = Q^T panel (packed per block of queries)
 //             O  += P V        ColumnsTile      A = P^T by columns,      B = value rows
 //   backward  P^T = exp(S^T)   ProbabilityTile  A = key rows,            B = Q^T panel
-//             dS^T             ScoreGradTile    A = value rows,         B = dO^T panel
+//             dS^T             ScoreGradTile    A = value rows,          B = dO^T panel
 //             dV += P^T dO     RowsTile         A = P^T rows,            B = dO panel (packed per block)
 //             dK += dS^T Q     RowsTile         A = dS^T rows,           B = Q panel (packed per block)
 //             dQ += dS K       ColumnsTile      A = dS^T by columns,     B = key rows
