@@ -29,10 +29,6 @@ struct Range {
   std::size_t first, count;
 };
 constexpr std::size_t kLineFloats = 16;  // of a cache line
-struct Lines {
-  const float* first;
-  std::size_t count;
-};
 
 }  // namespace reel::kernels
 #endif
@@ -40,23 +36,78 @@ struct Lines {
 HWY_BEFORE_NAMESPACE();
 namespace reel::kernels::HWY_NAMESPACE {
 
-// A from step k0 on.
-template <class A>
-struct From {
-  const A& a;
-  std::size_t k0;
-  HWY_INLINE float operator()(int r, std::size_t k) const { return a(r, k0 + k); }
-};
-
 // With vectors of 64 bytes only: narrower ones compute too slowly to wait for memory (AVX2 loses 4 % at 4096x384x384).
 constexpr bool kFetch = HWY_MAX_BYTES == 64;
-constexpr std::size_t kFetchDepth = 96;  // steps between two requests
+// What is asked for ahead of its use: rows of a panel and floats of A; the tile below in C a row every kFetchSteps.
+constexpr int kFetchRows = 16, kFetchSteps = 16;
+constexpr std::size_t kFetchAlong = 32, kFetchPacked = 192;
 
-// C tile = start + A * panel. The tile below in C and `ahead`, a part of the next panel, are asked for a few lines at a
-// time: the stores of a tile all at once would hold every line buffer for the time of a trip to memory.
+// A(r, k) = p[r / 3][r % 3 * stride + k]: the addresses of 12 rows from 5 registers.
+template <int M>
+struct EvenRowsOfA {
+  const float* p[(M + 2) / 3];
+  std::size_t stride;
+  HWY_INLINE const float* at(int r, std::size_t k) const {
+    return p[r / 3] + static_cast<std::size_t>(r % 3) * stride + k;
+  }
+  HWY_INLINE float operator()(int r, std::size_t k) const { return *at(r, k); }
+};
+
+template <int M>
+struct PackedRowsOfA {  // A(r, k) = p[k * M + r]
+  const float* p;
+  HWY_INLINE float operator()(int r, std::size_t k) const { return p[k * M + static_cast<std::size_t>(r)]; }
+};
+
+// A from step k on, and its part that step i of a block asks for.
+template <int M>
+HWY_INLINE EvenRowsOfA<M> From(EvenRowsOfA<M> a, std::size_t k) {
+  Unroll<(M + 2) / 3>([&](auto i) REEL_INLINE { a.p[i] += k; });
+  return a;
+}
+template <int M>
+HWY_INLINE PackedRowsOfA<M> From(const PackedRowsOfA<M>& a, std::size_t k) {
+  return {a.p + k * M};
+}
+template <int M>
+HWY_INLINE void FetchA(const EvenRowsOfA<M>& a, int i) {
+  if (i < M) __builtin_prefetch(a.at(i, kFetchAlong));
+}
+template <int M>
+HWY_INLINE void FetchA(const PackedRowsOfA<M>& a, int i) {
+  __builtin_prefetch(a.p + i * M + kFetchPacked);
+}
+
+// tile += A * panel, memory asked for evenly on the way: the stores of a tile all at once would hold every line buffer
+// for the time of a trip to memory. 4096x1152x1152 without packing on one core of a Xeon, 174 GFLOP/s at most: 157
+// without any of it, 162 with the panel, 163 with A too, 166 with C too.
+template <int M, class A>
+HWY_INLINE void MulTileFetching(std::size_t depth, const A& a, const float* panel, const float* below,
+                                std::size_t c_stride, std::size_t rows_below, Tile<M, kTileVectors>& tile) {
+  const std::size_t blocks = depth / kFetchSteps;
+  std::size_t row = 0;
+  for (std::size_t block = 0; block < blocks; ++block) {
+    for (; row * blocks < rows_below * (block + 1); ++row) {
+      for (std::size_t j = 0; j < kWidth; j += kLineFloats) __builtin_prefetch(below + row * c_stride + j, 1);
+    }
+    const A here = From(a, block * kFetchSteps);
+    const float* rows = panel + block * kFetchSteps * kWidth;
+    Unroll<kFetchSteps>([&](auto i) REEL_INLINE {
+      FetchA(here, i);
+      for (std::size_t j = 0; j < kWidth; j += kLineFloats) __builtin_prefetch(rows + (i + kFetchRows) * kWidth + j);
+      MulTile(
+          1, [&](int r, std::size_t) REEL_INLINE { return here(r, i); }, rows + i * kWidth, kWidth, tile);
+      asm volatile("");  // else the compiler gathers the requests of all steps before the first
+    });
+  }
+  const std::size_t done = blocks * kFetchSteps;
+  MulTile(depth - done, From(a, done), panel + done * kWidth, kWidth, tile);
+}
+
+// C tile = start + A * panel.
 template <int M, class A>
 HWY_NOINLINE void GemmTile(const Gemm& g, const Slice& slice, const A& a, const float* panel, std::size_t row,
-                           std::size_t column, const Lines& ahead) {
+                           std::size_t column) {
   const DF d;
   constexpr int N = kTileVectors;
   const std::size_t columns = g.columns - column;
@@ -83,19 +134,11 @@ HWY_NOINLINE void GemmTile(const Gemm& g, const Slice& slice, const A& a, const 
       }
     });
   }
-  const std::size_t parts = kFetch ? std::clamp<std::size_t>(slice.depth / kFetchDepth, 1, M) : 1;
-  const std::size_t below = kFetch ? std::min<std::size_t>(M, g.rows - row - M) : 0;
-  for (std::size_t i = 0; i < parts; ++i) {
-    const std::size_t k0 = slice.depth * i / parts, k1 = slice.depth * (i + 1) / parts;
-    for (std::size_t r = below * i / parts; r < below * (i + 1) / parts; ++r) {
-      for (std::size_t j = 0; j < std::min(kWidth, columns); j += kLineFloats) {
-        __builtin_prefetch(c + (M + r) * g.c_stride + j, 1);
-      }
-    }
-    for (std::size_t l = ahead.count * i / parts; l < ahead.count * (i + 1) / parts; ++l) {
-      __builtin_prefetch(ahead.first + l * kLineFloats, 0, 2);
-    }
-    MulTile(k1 - k0, From<A>{a, k0}, panel + k0 * kWidth, kWidth, tile);
+  if constexpr (kFetch) {
+    const std::size_t below = whole ? std::min<std::size_t>(M, g.rows - row - M) : 0;
+    MulTileFetching(slice.depth, a, panel, c + M * g.c_stride, g.c_stride, below, tile);
+  } else {
+    MulTile(slice.depth, a, panel, kWidth, tile);
   }
   if (whole) {
     UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE { hn::StoreU(tile.c[r][v], d, c + r * g.c_stride + v * kLanes); });
@@ -152,29 +195,20 @@ void PackA(const Gemm& g, const Slice& slice, const Range& rows, float* packed) 
   }
 }
 
-// From so many rows on the next panel of B is fetched while one is used: 4096x1152x1152 in blocks of 288 rows, one core
-// of a Xeon, 175 GFLOP/s at most: 151 without fetching anything, 162 with the tile below in C, 166 with the panel too;
-// in blocks of 72 rows 149, 159 and 155.
-constexpr std::size_t kRowsToFetch = 144;
-
 // Rows x panels of C for one slice. packed_a: what PackA made of these rows (kDytX).
 void Multiply(const Gemm& g, const Slice& slice, const Range& rows, const Range& panels, const float* packed_a) {
   for (std::size_t p = panels.first; p < panels.first + panels.count; ++p) {
     const std::size_t column = p * kWidth;
     const float* panel = slice.packed + column * slice.depth;
-    const std::size_t lines = kFetch && rows.count >= kRowsToFetch && p + 1 < panels.first + panels.count
-                                  ? slice.depth * kWidth / kLineFloats
-                                  : 0;
     ForRowTiles(rows.count, [&](auto m, std::size_t i) REEL_INLINE {
       constexpr int M = m;
-      const std::size_t row = rows.first + i, line = lines * i / rows.count;
-      const Lines ahead{panel + slice.depth * kWidth + line * kLineFloats, lines * (i + M) / rows.count - line};
+      const std::size_t row = rows.first + i;
       if (g.form == Form::kDytX) {
-        GemmTile<M>(g, slice, ColumnsOfA{packed_a + i * slice.depth, M}, panel, row, column, ahead);
+        GemmTile<M>(g, slice, PackedRowsOfA<M>{packed_a + i * slice.depth}, panel, row, column);
       } else {
-        RowsOfA<M> a;
-        Unroll<M>([&](auto r) REEL_INLINE { a.p[r] = g.a.data + (row + r) * g.a.stride + slice.first; });
-        GemmTile<M>(g, slice, a, panel, row, column, ahead);
+        EvenRowsOfA<M> a{{}, g.a.stride};
+        Unroll<(M + 2) / 3>([&](auto j) REEL_INLINE { a.p[j] = g.a.data + (row + 3 * j) * g.a.stride + slice.first; });
+        GemmTile<M>(g, slice, a, panel, row, column);
       }
       if (slice.is_last) Finish(g, row, M, column, std::min(kWidth, g.columns - column));
     });
