@@ -146,10 +146,15 @@ void add_bench(Verb& parser, Action& action) {
   quality->add_option("--seeds", options->seeds, "runs of each arm")->between(1, 1000)->capture_default_str();
   quality->add_option("--steps", options->train_steps, "steps of a run; without: as the run file says")
       ->between(std::int64_t{1}, std::int64_t{1} << 40);
-  quality->add_option("--keys", options->keys, "share of the keys that sparse attention looks at, own tile included")
-      ->between(0.001, 1.0)
+  quality
+      ->add_option("--keys", options->keys,
+                   "share of the keys that sparse attention looks at, own tile included; 0: dynamic takes as many as "
+                   "each head needs, and all where that is faster, as in training")
+      ->between(0.0, 1.0)
       ->capture_default_str();
-  quality->add_option("--arms", options->arms, "ways to choose keys, dense first")
+  quality
+      ->add_option("--arms", options->arms,
+                   "ways to choose keys, dense first; twin: dense with a learning rate 0.1 % higher")
       ->delimiter(',')
       ->capture_default_str();
   quality->add_option("--set", options->set, "another value for a key of the run file, as data.validation=64");

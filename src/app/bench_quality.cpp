@@ -22,9 +22,10 @@ namespace reel::app {
 namespace {
 
 constexpr std::int64_t kRestored = 4;  // clips: as many as fit on a screen of the page
+constexpr double kTwinRate = 1.001;    // of the learning rate: changes every step a little and nothing that matters
 
 void check_arms(const std::vector<std::string>& arms) {
-  const std::vector<std::string> known = {"dense", "dynamic", "own", "random", "window", "static"};
+  const std::vector<std::string> known = {"dense", "twin", "dynamic", "own", "random", "window", "static"};
   for (const std::string& arm : arms) {
     if (std::find(known.begin(), known.end(), arm) == known.end())
       throw Error(fmt::format("--arms: '{}' is not known", arm), nearest_hint(arm, known, "arms"));
@@ -39,10 +40,13 @@ train::RunConfig configuration(const BenchOptions& options, const std::string& a
   std::vector<std::string> set = options.set;
   for (const char* key : {"train.seed", "model.seed", "data.seed"}) set.push_back(fmt::format("{}={}", key, seed));
   if (options.train_steps > 0) set.push_back(fmt::format("train.steps={}", options.train_steps));
-  set.push_back(fmt::format("sparsity.mode={}", arm == "dense" ? "off" : arm));
+  set.push_back(fmt::format("sparsity.mode={}", arm == "dense" || arm == "twin" ? "off" : arm));
   set.push_back(fmt::format("sparsity.keys={}", options.keys));
-  set.push_back("sparsity.break_even=1");  // quality, not speed: sparse as soon as the keys are found
-  return train::load_run(options.model, set);
+  // Quality, not speed: a fixed budget is used as soon as the keys are found.
+  if (options.keys > 0) set.push_back("sparsity.break_even=1");
+  train::RunConfig config = train::load_run(options.model, set);
+  if (arm == "twin") config.optim.lr *= kTwinRate;
+  return config;
 }
 
 std::unique_ptr<data::Source> source_of(const train::RunConfig& c) {
@@ -96,6 +100,9 @@ QualityRun train_arm(const train::RunConfig& config, const std::string& arm, dou
   const std::unique_ptr<data::Source> source = source_of(config);
   data::Loader loader(*source, {t.batch, static_cast<std::uint64_t>(t.seed), 0});
   run.curve.push_back({0, trainer.validate(*source)});
+  if (const sparsity::Controller* controller = trainer.sparsity(); controller != nullptr) {
+    run.break_even = static_cast<double>(controller->break_even().share);
+  }
   double since_point = 0, second_half = 0;
   std::int64_t at_point = 0;
   for (std::int64_t step = 1; step <= t.steps; ++step) {
@@ -162,8 +169,8 @@ void bench_quality(const BenchOptions& given) {
   }
   for (std::int64_t seed = 0; seed < options.seeds; ++seed) quality.seeds.push_back(seed);
   const auto runs = static_cast<std::int64_t>(options.arms.size()) * options.seeds;
-  fmt::print("quality: {}, {} tokens, {} runs of {} steps; {:.0f} % of the keys, break-even 1 (not about speed)\n\n",
-             quality.model, quality.tokens, runs, quality.steps, 100 * quality.keys);
+  fmt::print("quality: {}, {} tokens, {} runs of {} steps; {}\n\n", quality.model, quality.tokens, runs, quality.steps,
+             budget_of(quality));
   std::fflush(stdout);
   Threads threads(options.threads);
   quality.machine = machine_of_peak(threads, kernels::peak_flops(threads));

@@ -64,7 +64,6 @@ TEST_F(BenchQuality, TrainsEveryArmFromTheSameSeedsAndWritesAllOfIt) {
   EXPECT_NE(result.out.find("256 tokens, 6 runs of 7 steps; 25 % of the keys"), std::string::npos) << result.out;
   const auto json = nlohmann::json::parse(read_file(path("q.json")));
   EXPECT_EQ(json["steps"], 7);
-  EXPECT_EQ(json["break_even"], 1);
   EXPECT_EQ(json["seeds"], (std::vector<int>{0, 1}));
   ASSERT_EQ(json["arms"].size(), 3u);
   EXPECT_GT(json["machine"]["peak_all"], 1e8);
@@ -126,6 +125,22 @@ TEST_F(BenchQuality, DynamicWithAllKeysTrainsAsDense) {
   const auto runs = nlohmann::json::parse(read_file(path("q.json")))["rows"];
   EXPECT_EQ(runs[0]["curve"][0]["validation_loss"], runs[1]["curve"][0]["validation_loss"]);
   EXPECT_NEAR(runs[0]["loss"], runs[1]["loss"], 1e-3);  // another order of tokens, and of sums
+}
+
+TEST_F(BenchQuality, ATwinTellsWhatChanceDoesAndHeadsMayTakeWhatTheyNeed) {
+  const Result result =
+      reel({"--model", file_, "--seeds", "1", "--steps", "12", "--keys", "0", "--arms", "dense,twin,dynamic", "--json",
+            path("q.json"), "--set", "sparsity.profile_every=5", "--set", "sparsity.break_even=0.6"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.out.find("as many keys as heads need"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("chance: dense again"), std::string::npos) << result.out;
+  const auto runs = nlohmann::json::parse(read_file(path("q.json")))["rows"];
+  EXPECT_EQ(runs[0]["curve"][0]["validation_loss"], runs[1]["curve"][0]["validation_loss"]) << "the same weights";
+  EXPECT_NE(runs[0]["loss"], runs[1]["loss"]);
+  EXPECT_NEAR(runs[0]["loss"], runs[1]["loss"], 1e-3);
+  EXPECT_EQ(runs[1]["kept_keys"], 1);
+  EXPECT_EQ(runs[0]["break_even"], 0);
+  EXPECT_NEAR(runs[2]["break_even"], 0.6, 1e-6) << "a budget of its own would have set it to 1";
 }
 
 TEST_F(BenchQuality, MistakesAreNamed) {

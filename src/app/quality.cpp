@@ -133,6 +133,10 @@ std::vector<std::string> findings(const Quality& quality) {
     out.push_back(fmt::format("attention beyond the own tile brings the loss from {:.3f} to {:.3f}", own->loss.mean,
                               arms.front().loss.mean));
   }
+  if (const ArmSummary* twin = find(arms, "twin"); twin != nullptr) {
+    out.push_back(fmt::format("chance: dense again, with a learning rate 0.1 % higher, ends {} over dense",
+                              in_percent(twin->over_dense)));
+  }
   for (const ArmSummary& each : arms) {
     if (each.arm != "dynamic" && !is_control(each.arm)) continue;
     const std::string keys = fmt::format("{} at {:.1f} % of the keys", each.arm, 100 * each.kept.mean);
@@ -154,6 +158,11 @@ std::vector<std::string> findings(const Quality& quality) {
                               fmt::join(restored, ", ")));
   }
   return out;
+}
+
+std::string budget_of(const Quality& quality) {
+  if (quality.keys > 0) return fmt::format("{:.0f} % of the keys, break-even 1 (not about speed)", 100 * quality.keys);
+  return "as many keys as heads need, all where that is faster";
 }
 
 std::vector<std::string> quality_columns() {
@@ -213,6 +222,7 @@ std::string quality_json(const Quality& quality) {
                     {"gain_lost", lost(quality, each.seed, each.loss)},
                     {"gain_lost_evaluated_dense", lost(quality, each.seed, each.loss_dense)},
                     {"kept_keys", each.kept},
+                    {"break_even", each.break_even},
                     {"sparse_from", each.sparse_from},
                     {"skipped_steps", each.skipped},
                     {"restored", restored},
@@ -224,7 +234,6 @@ std::string quality_json(const Quality& quality) {
                                       {"tokens", quality.tokens},
                                       {"validation_clips", quality.clips},
                                       {"keys", quality.keys},
-                                      {"break_even", 1},
                                       {"restore_level", quality.restore_level},
                                       {"seeds", quality.seeds},
                                       {"needs_dynamic_attention", needs_dynamic(quality)},

@@ -1,7 +1,9 @@
 // What reel bench quality finds: models trained from the same seeds that differ in the keys their attention looks at.
 //
 // An arm is a way to choose keys: "dense" (all of them), or a sparsity.mode. Runs of one seed share initial weights,
-// clips and noise, so arms are compared seed by seed and only the differences are averaged.
+// clips and noise, so arms are compared seed by seed and only the differences are averaged. "twin" is dense again with
+// a learning rate 0.1 % higher: how far it ends from dense is chance, and what is closer to dense than that proves
+// nothing.
 //
 // The share of the gain that an arm loses is (L - L_dense) / (L_own - L_dense): 0 as good as dense, 1 as bad as the own
 // tile alone, below 0 better than dense. L_own and L_dense are the losses of those arms in their own mode.
@@ -38,6 +40,7 @@ struct QualityRun {
   std::vector<Point> curve;
   double loss = 0, loss_dense = 0;         // at the end: attention as trained, attention over all keys
   double kept = 1;                         // share of keys, mean of the second half of the training steps
+  double break_even = 0;                   // share of keys above which heads stayed dense; 0: all were
   std::int64_t sparse_from = -1;           // first step in which half of the heads were sparse; -1: never
   std::int64_t skipped = 0;                // steps that were not finite
   std::vector<RestoredPictures> restored;  // first seed only; the same clips in every arm
@@ -47,7 +50,7 @@ struct QualityRun {
 struct Quality {
   std::string model, configuration;               // the run file: its name, its text
   std::int64_t steps = 0, tokens = 0, clips = 0;  // optimizer steps; tokens of a clip; held-out clips
-  double keys = 0;                                // share that arms may look at
+  double keys = 0;                                // share that arms may look at; 0: dynamic as heads need
   double restore_level = 0;                       // flow time to which clips were noised; 0: none were
   data::Format format;                            // of the clips
   double fps = 8;
@@ -79,6 +82,9 @@ std::vector<std::string> findings(const Quality& quality);
 // Whether attention beyond the own tile gains something, and no control gets it as cheaply as dynamic does. True where
 // the arms that could tell were not run.
 bool needs_dynamic(const Quality& quality);
+
+// How many keys arms may look at, in words.
+std::string budget_of(const Quality& quality);
 
 // The summary as cells: a row an arm, for the terminal and for the page.
 std::vector<std::string> quality_columns();
