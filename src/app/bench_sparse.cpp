@@ -105,8 +105,8 @@ void bench_sparse(const BenchOptions& options) {
   bench.add({.name = "dense forward", .seconds = whole.forward, .flops = p.dense_flops()});
   bench.add({.name = "dense backward", .seconds = whole.backward, .flops = 2.5 * p.dense_flops()});
   const bool table = options.sparsity < 0;
-  const std::vector<double> shares =
-      table ? std::vector<double>{0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.02} : std::vector<double>{1 - options.sparsity};
+  const std::vector<double> shares = table ? std::vector<double>{1, 0.75, 0.5, 0.25, 0.15, 0.1, 0.05, 0.02}
+                                           : std::vector<double>{1 - options.sparsity};
   double break_even = 0, last_share = 1, last_time = 0;
   for (const double share : shares) {
     const std::vector<std::pair<std::int64_t, std::int64_t>> kinds =

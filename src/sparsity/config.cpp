@@ -24,7 +24,9 @@ void visit(Settings& s, SparsityConfig& c) {
             "steps between looks at the true scores; five times as often in the first 100 steps");
   s.integer("sparsity.start", c.start, 0, Settings::kMany, "no head turns sparse before this step");
   s.number("sparsity.break_even", c.break_even, 0, 1,
-           "share of keys above which a head stays dense; 0: where this machine is faster dense, measured");
+           "share of keys above which a head stays dense; 0: from this machine's break-even, measured, and worth");
+  s.number("sparsity.worth", c.worth, 1, 100,
+           "without keys: a head stays dense above break-even divided by this, as it gains less than it may lose");
 }
 
 }  // namespace reel::sparsity

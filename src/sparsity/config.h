@@ -22,7 +22,7 @@ struct SparsityConfig {
   std::vector<std::int64_t> dense_layers;
   std::int64_t profile_every = 25;
   std::int64_t start = 0;
-  double break_even = 0;
+  double break_even = 0, worth = 3;
 
   bool on() const { return mode != "off"; }
   std::array<std::int64_t, 3> tile() const { return {group[0], group[1], group[2]}; }

@@ -1,11 +1,15 @@
 // Training and sampling with attention that is sparse: runs that are killed, what they leave behind, what they refuse.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 
 #include "attention/testing.h"
+#include "base/file.h"
 #include "base/testing.h"
+#include "cost/machine.h"
+#include "kernels/cpu.h"
 #include "report/metrics.h"
 #include "train/checkpoint.h"
 #include "train/run.h"
@@ -145,6 +149,24 @@ TEST_F(SparseRun, RecomputingTrainsTheSameWeights) {
     weights.push_back(testing::copy_of(trainer.model().parameters().trained_values()));
   }
   testing::expect_same_bits(weights[0], weights[1]);
+}
+
+TEST_F(SparseRun, HeadsMustGainMoreThanALittleUnlessABudgetIsAskedFor) {
+  setenv("REEL_MACHINE", path("machine.toml").c_str(), 1);
+  write_file_atomically(cost::break_even_path(),
+                        fmt::format("instructions,tokens,head_dim,share,tile_cost\n{},1024,{},0.9,1\n",
+                                    kernels::target(), config("dynamic").model.head_dim));
+  Threads threads(1);
+  const auto share = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> set = {"sparsity.break_even=0"};
+    set.insert(set.end(), more.begin(), more.end());
+    const RunConfig c = config("dynamic", set);
+    return sparsity_options(c, step_need(c), threads).break_even.share;
+  };
+  EXPECT_FLOAT_EQ(share({}), 0.3f);
+  EXPECT_FLOAT_EQ(share({"sparsity.worth=2"}), 0.45f);
+  EXPECT_FLOAT_EQ(share({"sparsity.keys=0.6"}), 0.9f);
+  unsetenv("REEL_MACHINE");
 }
 
 // A model in which attention matters, after some steps.

@@ -111,6 +111,8 @@ sparsity::Controller::Options sparsity_options(const RunConfig& config, const St
     options.break_even =
         sparsity::break_even_for(cost::break_even_path(), need.tokens / (config.train.batch * config.train.accumulate),
                                  config.model.head_dim, threads);
+    // A budget that was asked for is used wherever it is faster.
+    if (s.keys == 0) options.break_even.share /= static_cast<float>(s.worth);
   }
   return options;
 }
