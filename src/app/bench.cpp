@@ -149,7 +149,7 @@ void add_bench(Verb& parser, Action& action) {
   quality
       ->add_option("--keys", options->keys,
                    "share of the keys that sparse attention looks at, own tile included; 0: dynamic takes as many as "
-                   "each head needs, and all where that is faster, as in training")
+                   "each head needs, and all where that gains little, as in training")
       ->between(0.0, 1.0)
       ->capture_default_str();
   quality

@@ -162,7 +162,7 @@ std::vector<std::string> findings(const Quality& quality) {
 
 std::string budget_of(const Quality& quality) {
   if (quality.keys > 0) return fmt::format("{:.0f} % of the keys, break-even 1 (not about speed)", 100 * quality.keys);
-  return "as many keys as heads need, all where that is faster";
+  return "as many keys as heads need, all where that gains little";
 }
 
 std::vector<std::string> quality_columns() {
