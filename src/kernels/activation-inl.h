@@ -1,4 +1,4 @@
-// Activations of a vector and of a row, compiled once per instruction set (include after hwy/foreach_target.h).
+// Activations of a vector, compiled once per instruction set (include after hwy/foreach_target.h).
 #if defined(REEL_KERNELS_ACTIVATION_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef REEL_KERNELS_ACTIVATION_INL_H_
 #undef REEL_KERNELS_ACTIVATION_INL_H_
@@ -8,7 +8,6 @@
 
 #include "kernels/activation.h"
 #include "kernels/math-inl.h"
-#include "kernels/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace reel::kernels::HWY_NAMESPACE {
@@ -75,15 +74,6 @@ HWY_INLINE void WithActivation(Activation kind, const F& f) {
     case Activation::kSilu:
       return f(Silu());
   }
-}
-
-// In place, nothing past row[n - 1] touched. For the epilogue of gemm.
-inline void ApplyActivation(Activation kind, float* row, std::size_t n) {
-  if (kind == Activation::kNone) return;
-  WithActivation(kind, [&](auto a) REEL_INLINE {
-    ForVectors(n, [&](std::size_t i, auto extent)
-                      REEL_INLINE { Store(decltype(a)::Value(Load(row + i, extent)), row + i, extent); });
-  });
 }
 
 }  // namespace reel::kernels::HWY_NAMESPACE

@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>
 // After foreach_target.
 #include "kernels/activation-inl.h"
+#include "kernels/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace reel::kernels::HWY_NAMESPACE {

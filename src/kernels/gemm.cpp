@@ -13,6 +13,7 @@
 #include <hwy/foreach_target.h>
 // After foreach_target.
 #include "kernels/activation-inl.h"
+#include "kernels/rows-inl.h"
 #include "kernels/simd-inl.h"
 
 #ifndef REEL_KERNELS_GEMM_ONCE
@@ -151,11 +152,18 @@ HWY_NOINLINE void GemmTile(const Gemm& g, const Slice& slice, const A& a, const 
 
 // What follows a finished tile, while it is in L1.
 HWY_INLINE void Finish(const Gemm& g, std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
-  for (std::size_t r = row; r < row + rows; ++r) {
-    float* c = g.c + r * g.c_stride + column;
-    if (g.before != nullptr) std::memcpy(g.before + r * g.c_stride + column, c, columns * sizeof(float));
-    if (g.activation != Activation::kNone) ApplyActivation(g.activation, c, columns);
-  }
+  if (g.before == nullptr && g.activation == Activation::kNone) return;
+  WithActivation(g.activation, [&](auto activation) REEL_INLINE {
+    for (std::size_t r = row; r < row + rows; ++r) {
+      float* c = g.c + r * g.c_stride + column;
+      float* before = g.before == nullptr ? nullptr : g.before + r * g.c_stride + column;
+      ForVectors(columns, [&](std::size_t i, auto extent) REEL_INLINE {
+        const VF x = Load(c + i, extent);
+        if (before != nullptr) Store(x, before + i, extent);
+        Store(decltype(activation)::Value(x), c + i, extent);
+      });
+    }
+  });
 }
 
 constexpr std::size_t kPackRows = 4;  // read side by side: as many streams as hardware follows
