@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -69,18 +70,11 @@ class Chooser {
     }
     exact(doubtful_, exact_);
     PickDoubtful(keep - certain);
-    auto next = picked_.begin();
-    for (std::size_t i = 0; i < n; i += 64) {
-      for (std::uint64_t bits = AtLeast(top_.order, i, n, sure); bits != 0; bits &= bits - 1) {
-        const auto at = static_cast<std::int32_t>(i + static_cast<std::size_t>(std::countr_zero(bits)));
-        while (next != picked_.end() && *next < at) *out++ = *next++;
-        *out++ = at;
-      }
-    }
-    std::copy(next, picked_.end(), out);
+    for (const std::int32_t entry : picked_) top_.order[entry] = std::numeric_limits<std::int32_t>::max();
+    std::copy_n(top_.candidates, TakeIndices(n, sure, top_), out);
   }
 
-  // The `count` heaviest of the doubtful entries, of equal weights the lower index, in order.
+  // The `count` heaviest of the doubtful entries, of equal weights the lower index.
   void PickDoubtful(std::size_t count) {
     by_weight_.resize(doubtful_.size());
     std::iota(by_weight_.begin(), by_weight_.end(), 0u);
@@ -91,7 +85,6 @@ class Chooser {
                      heavier);
     picked_.clear();
     for (std::size_t i = 0; i < count; ++i) picked_.push_back(doubtful_[by_weight_[i]]);
-    std::sort(picked_.begin(), picked_.end());
   }
 
   const SelectUnit& u_;

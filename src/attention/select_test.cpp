@@ -77,6 +77,41 @@ TEST(Select, KeepsTheHeaviestOnEveryTarget) {
   kernels::set_target(before);
 }
 
+// From 8,192 entries on a sample of 1,024 tells where the threshold lies.
+TEST(Select, SamplesOfManyKeysDoNotChangeTheChoice) {
+  const std::string before = kernels::target();
+  Threads threads(2);
+  for (const std::string& target : kernels::available_targets()) {
+    kernels::set_target(target);
+    for (const std::int64_t keys : {8192, 8193, 16384, 20011}) {
+      for (const std::int64_t keep : {std::int64_t{1}, std::int64_t{3}, keys / 10, keys / 2, keys - 1}) {
+        for (const std::int64_t samples : {1, 5}) {
+          SCOPED_TRACE(fmt::format("{}: keys {} keep {} samples {}", target, keys, keep, samples));
+          Selection s(1, 1, 1, keys, 4, samples, 1, keep, test_seed() + 9, samples == 1 ? 3.0f : 1.0f);
+          expect_heaviest(s.in, select(s.in, threads));
+        }
+      }
+    }
+    // What is looked at is lighter or heavier than all the rest: (2 i + 1) n / 2048.
+    for (const float factor : {-9.0f, 9.0f}) {
+      SCOPED_TRACE(fmt::format("{}: {}", target, factor));
+      Selection s(1, 1, 1, 16384, 4, 1, 1, 1638, test_seed() + 10);
+      for (std::size_t key = 8; key < 16384; key += 16) {
+        for (std::size_t c = 0; c < 4; ++c) s.k[key * 4 + c] = factor * s.q[c];
+      }
+      expect_heaviest(s.in, select(s.in, threads));
+    }
+    Selection equal(1, 1, 1, 9000, 4, 3, 1, 700, test_seed() + 11);
+    std::fill(equal.k.begin(), equal.k.end(), 0.0f);
+    const KeyLists lists = select(equal.in, threads);
+    std::vector<std::int32_t> first(700);
+    std::iota(first.begin(), first.end(), 0);
+    const auto list = lists.list(0, 0, 0);
+    EXPECT_EQ(std::vector<std::int32_t>(list.begin(), list.end()), first) << target;
+  }
+  kernels::set_target(before);
+}
+
 TEST(Select, ExponentialsKeptInSixteenBitsDoNotChangeTheChoice) {
   // With 64 samples all weights are close: the threshold has many keys within what 16 bits lose.
   Threads threads(2);

@@ -17,9 +17,13 @@ namespace {
 // Infinite where one of them is not finite.
 double largest_magnitude(const Buffer<float>& values, Threads& threads) {
   if (kernels::any_not_finite(values, threads)) return std::numeric_limits<double>::infinity();
-  float most = 0;
-  for (const float value : values) most = std::max(most, std::abs(value));
-  return static_cast<double>(most);
+  std::array<float, 16> most = {};  // in lanes: one after the other waits for every comparison
+  std::size_t i = 0;
+  for (; i + most.size() <= values.size(); i += most.size()) {
+    for (std::size_t j = 0; j < most.size(); ++j) most[j] = std::max(most[j], std::abs(values[i + j]));
+  }
+  for (; i < values.size(); ++i) most[0] = std::max(most[0], std::abs(values[i]));
+  return static_cast<double>(*std::max_element(most.begin(), most.end()));
 }
 
 // Low-rank queries and keys of the tokens here, and where each of them goes.
