@@ -64,6 +64,7 @@ TEST_F(BenchQuality, TrainsEveryArmFromTheSameSeedsAndWritesAllOfIt) {
   EXPECT_NE(result.out.find("256 tokens, 6 runs of 7 steps; 25 % of the keys"), std::string::npos) << result.out;
   const auto json = nlohmann::json::parse(read_file(path("q.json")));
   EXPECT_EQ(json["steps"], 7);
+  EXPECT_EQ(json["break_even"], 1);
   EXPECT_EQ(json["seeds"], (std::vector<int>{0, 1}));
   ASSERT_EQ(json["arms"].size(), 3u);
   EXPECT_GT(json["machine"]["peak_all"], 1e8);
@@ -83,6 +84,7 @@ TEST_F(BenchQuality, TrainsEveryArmFromTheSameSeedsAndWritesAllOfIt) {
     EXPECT_LE(run["kept_keys"], budget);
     EXPECT_GE(run["kept_keys"], budget - (arm == "random" ? 0.03 : 0));
     EXPECT_EQ(run["sparse_from"], arm == "dense" ? -1 : 1);
+    EXPECT_EQ(run["break_even"], arm == "dense" ? 0 : 1);
     EXPECT_EQ(run["loss_evaluated_dense"] == run["loss"], arm == "dense");
     EXPECT_GT(run["seconds"], 0);
     EXPECT_EQ(run["skipped_steps"], 0);

@@ -234,6 +234,7 @@ std::string quality_json(const Quality& quality) {
                                       {"tokens", quality.tokens},
                                       {"validation_clips", quality.clips},
                                       {"keys", quality.keys},
+                                      {"break_even", quality.keys > 0 ? nlohmann::json(1) : nlohmann::json()},
                                       {"restore_level", quality.restore_level},
                                       {"seeds", quality.seeds},
                                       {"needs_dynamic_attention", needs_dynamic(quality)},
