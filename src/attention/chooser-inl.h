@@ -69,13 +69,12 @@ class Chooser {
       }
     }
     exact(doubtful_, exact_);
-    PickDoubtful(keep - certain);
-    for (const std::int32_t entry : picked_) top_.order[entry] = std::numeric_limits<std::int32_t>::max();
+    RaiseDoubtful(keep - certain);
     std::copy_n(top_.candidates, TakeIndices(n, sure, top_), out);
   }
 
-  // The `count` heaviest of the doubtful entries, of equal weights the lower index.
-  void PickDoubtful(std::size_t count) {
+  // Puts the `count` heaviest of the doubtful entries, of equal weights the lower index, above all others.
+  void RaiseDoubtful(std::size_t count) {
     by_weight_.resize(doubtful_.size());
     std::iota(by_weight_.begin(), by_weight_.end(), 0u);
     const auto heavier = [&](std::uint32_t a, std::uint32_t b) {
@@ -83,13 +82,14 @@ class Chooser {
     };
     std::nth_element(by_weight_.begin(), by_weight_.begin() + static_cast<std::ptrdiff_t>(count), by_weight_.end(),
                      heavier);
-    picked_.clear();
-    for (std::size_t i = 0; i < count; ++i) picked_.push_back(doubtful_[by_weight_[i]]);
+    for (std::size_t i = 0; i < count; ++i) {
+      top_.order[doubtful_[by_weight_[i]]] = std::numeric_limits<std::int32_t>::max();
+    }
   }
 
   const SelectUnit& u_;
   const TopScratch& top_;
-  std::vector<std::int32_t> doubtful_, picked_;
+  std::vector<std::int32_t> doubtful_;
   std::vector<std::uint32_t> by_weight_;
   std::vector<float> exact_;
 };
