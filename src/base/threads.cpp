@@ -14,20 +14,41 @@ namespace {
 
 thread_local int working_as = -1;  // index of the thread while it runs chunks
 
+int cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+template <class Condition>
+void look_for(const Condition& condition) {
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - start < kPatience) {
+    for (int i = 0; i < 16; ++i) {
+      if (condition()) return;
+      pause();
+    }
+  }
+}
+
 }  // namespace
 
-int default_threads() {
-  cpu_set_t set;
-  int cores = static_cast<int>(std::thread::hardware_concurrency());
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) cores = CPU_COUNT(&set);
-  return std::max(1, cores / launched().on_host);
-}
+int default_threads() { return std::max(1, cores() / launched().on_host); }
 
 Threads::Threads(int count) {
   if (count < 1 || count > 4096) {
     throw Error(fmt::format("{} threads asked for", count), "use a number between 1 and 4096");
   }
   scratch_.resize(static_cast<std::size_t>(count) + 1);
+  patient_ = count <= default_threads();
   for (int thread = 1; thread < count; ++thread) workers_.emplace_back([this, thread] { serve(thread); });
 }
 
@@ -48,15 +69,17 @@ float* Threads::scratch(int thread, std::size_t floats) {
 
 void Threads::serve(int thread) {
   std::uint64_t seen = 0;
-  std::unique_lock lock(mutex_);
   for (;;) {
-    start_.wait(lock, [&] { return stop_ || (open_ && generation_ != seen); });
-    if (stop_) return;
-    seen = generation_;
-    ++inside_;
-    lock.unlock();
+    if (patient_) look_for([&] { return called(seen); });
+    {
+      std::unique_lock lock(mutex_);
+      start_.wait(lock, [&] { return called(seen); });
+      if (stop_) return;
+      seen = generation_;
+      ++inside_;
+    }
     take_chunks(thread);
-    lock.lock();
+    const std::lock_guard lock(mutex_);
     if (--inside_ == 0) done_.notify_one();
   }
 }
@@ -94,6 +117,7 @@ void Threads::run_chunks(std::int64_t chunks, Call call, void* context) {
   }
   if (chunks > 1) start_.notify_all();
   take_chunks(0);
+  if (patient_ && !poll_) look_for([&] { return inside_ == 0; });
   std::unique_lock lock(mutex_);
   // A worker that wakes after this point finds the run closed: nobody waits for a late sleeper.
   open_ = false;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <numeric>
 #include <stdexcept>
 
@@ -35,6 +36,15 @@ TEST(Threads, ManyShortRunsDoNotHangOrMix) {
     sum += std::accumulate(part.begin(), part.end(), std::int64_t{0});
   }
   EXPECT_EQ(sum, std::int64_t{5000} * 4999 / 2 * 4 + 5000 * 6);
+}
+
+// A team that looked for work without end would take all of the 200 ms on every core.
+TEST(Threads, IdleThreadsSleep) {
+  Threads threads(default_threads());
+  threads.run(threads.count(), [](std::int64_t, int) {});
+  const std::clock_t before = std::clock();  // of all threads
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, 0.05);
 }
 
 TEST(Threads, AnExceptionReachesTheCallerAndTheTeamGoesOn) {
