@@ -49,10 +49,12 @@ void bench_linear(const LinearShape& shape, Threads& threads, Bench& bench) {
       {kernels::Form::kDytX, n, k, m, {dy.data(), n}, {x.data(), k}, dw.data(), k},
   };
   const char* names[] = {"x W^T", "dy W", "dy^T x"};
-  for (int i = 0; i < 3; ++i) {
-    const double seconds = best_seconds([&] { kernels::gemm(forms[i], threads); }, 5, 0.6);
+  std::vector<std::function<void()>> works;
+  for (const kernels::Gemm& form : forms) works.emplace_back([&] { kernels::gemm(form, threads); });
+  const std::vector<double> seconds = best_in_turn(works);
+  for (std::size_t i = 0; i < 3; ++i) {
     bench.add({.name = fmt::format("{} {}x{}x{}", names[i], m, n, k),
-               .seconds = seconds,
+               .seconds = seconds[i],
                .flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k)});
   }
 }

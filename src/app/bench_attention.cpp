@@ -50,23 +50,31 @@ struct PassTimes {
   double forward, backward;
 };
 
-// lists == nullptr: dense.
-PassTimes measure(Tensors& t, const KeyLists* lists, Threads& threads) {
+// What is measured in turn on the same tensors. lists == nullptr: dense.
+struct Case {
+  const KeyLists* lists;
+  Threads* threads;
+};
+
+std::vector<PassTimes> measure(Tensors& t, const std::vector<Case>& cases) {
   const auto input = t.input();
-  const double forward = best_seconds(
-      [&] {
-        lists != nullptr ? attention::forward(input, *lists, t.partial(), threads)
-                         : attention::forward_dense(input, t.partial(), threads);
-      },
-      3, 0.5);
-  const double backward = best_seconds(
-      [&] {
-        lists != nullptr ? attention::backward(input, *lists, t.gradients(), threads)
-                         : attention::backward_dense(input, t.gradients(), threads);
-      },
-      3, 0.5);
-  return {forward, backward};
+  std::vector<std::function<void()>> works;
+  for (const auto& [lists, threads] : cases) {
+    works.emplace_back([&t, input, lists = lists, threads = threads] {
+      lists != nullptr ? attention::forward(input, *lists, t.partial(), *threads)
+                       : attention::forward_dense(input, t.partial(), *threads);
+    });
+    works.emplace_back([&t, input, lists = lists, threads = threads] {
+      lists != nullptr ? attention::backward(input, *lists, t.gradients(), *threads)
+                       : attention::backward_dense(input, t.gradients(), *threads);
+    });
+  }
+  const std::vector<double> seconds = best_in_turn(works);
+  std::vector<PassTimes> times;
+  for (std::size_t i = 0; i < seconds.size(); i += 2) times.push_back({seconds[i], seconds[i + 1]});
+  return times;
 }
+PassTimes measure(Tensors& t, const KeyLists* lists, Threads& threads) { return measure(t, {{lists, &threads}})[0]; }
 
 // Useful work: two products forward, five backward, a multiply-add counts two.
 double forward_flops(double pairs, std::int64_t d) { return 4 * pairs * static_cast<double>(d); }
@@ -122,14 +130,16 @@ KeyLists make_lists(const attention::Shape& s, std::int64_t group, std::int64_t 
 void bench_shape(const attention::Shape& shape, const std::vector<double>& sparsities, std::int64_t group,
                  std::int64_t block, Threads& threads, Bench& bench) {
   Tensors t(shape);
-  const PassTimes dense = measure(t, nullptr, threads);
-  add_rows(bench, "dense", shape_name(shape), dense, all_pairs(shape), shape.head_dim, nullptr);
-  for (const double sparsity : sparsities) {
-    const KeyLists lists = make_lists(shape, group, block, sparsity);
-    const PassTimes sparse = measure(t, &lists, threads);
-    const std::string what = block == 1 ? "keys" : fmt::format("blocks of {}", block);
-    add_rows(bench, "sparse", fmt::format("{} {:.1f}% of {}", shape_name(shape), 100 * lists.density(), what), sparse,
-             static_cast<double>(lists.pairs()), shape.head_dim, &dense);
+  std::vector<KeyLists> lists;
+  for (const double sparsity : sparsities) lists.push_back(make_lists(shape, group, block, sparsity));
+  std::vector<Case> cases = {{nullptr, &threads}};
+  for (const KeyLists& each : lists) cases.push_back({&each, &threads});
+  const std::vector<PassTimes> times = measure(t, cases);
+  add_rows(bench, "dense", shape_name(shape), times[0], all_pairs(shape), shape.head_dim, nullptr);
+  const std::string what = block == 1 ? "keys" : fmt::format("blocks of {}", block);
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    add_rows(bench, "sparse", fmt::format("{} {:.1f}% of {}", shape_name(shape), 100 * lists[i].density(), what),
+             times[i + 1], static_cast<double>(lists[i].pairs()), shape.head_dim, times.data());
   }
 }
 
@@ -139,7 +149,8 @@ void bench_threads(const std::string& name, const attention::Shape& shape, const
   if (threads.count() == 1) return;
   Tensors t(shape);
   Threads one(1);
-  const PassTimes alone = measure(t, &lists, one), all = measure(t, &lists, threads);
+  const std::vector<PassTimes> times = measure(t, {{&lists, &one}, {&lists, &threads}});
+  const PassTimes &alone = times[0], &all = times[1];
   const double flops = forward_flops(static_cast<double>(lists.pairs()), shape.head_dim);
   const std::string against = "one thread";
   bench.add({name + " forward " + shape_name(shape), all.forward, flops, alone.forward / all.forward, against, {}});

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <functional>
 #include <limits>
+#include <vector>
 
 namespace reel {
 
@@ -27,6 +30,17 @@ double best_seconds(const Work& work, int runs = 3, double min_seconds = 0.3) {
     const Timer timer;
     work();
     best = std::min(best, timer.seconds());
+  }
+  return best;
+}
+
+// The same for several works that are compared: they take turns, so that a slow moment of the machine hits all of them.
+// In each round every work runs at least once, and for `min_seconds`.
+inline std::vector<double> best_in_turn(const std::vector<std::function<void()>>& works, int rounds = 3,
+                                        double min_seconds = 0.15) {
+  std::vector<double> best(works.size(), std::numeric_limits<double>::infinity());
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < works.size(); ++i) best[i] = std::min(best[i], best_seconds(works[i], 1, min_seconds));
   }
   return best;
 }
