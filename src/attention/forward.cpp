@@ -25,8 +25,8 @@ namespace reel::attention::HWY_NAMESPACE {
 struct StepShape {
   std::size_t keys, queries;
 };
-constexpr std::size_t kStepScores = HWY_MAX_BYTES == 64 ? 128 * 64 : 192 * 32;
-constexpr std::size_t kFewQueries = 2 * kWidth, kMostStepKeys = kStepScores / kFewQueries;
+constexpr std::size_t kMostStepKeys = HWY_MAX_BYTES == 64 ? 128 : 192, kFewQueries = 2 * kWidth;
+constexpr std::size_t kStepScores = kMostStepKeys * kFewQueries;
 HWY_INLINE StepShape StepOf(std::size_t queries, std::size_t d) {
   const std::size_t together = queries <= 64 && d <= 64 ? std::max<std::size_t>(64, kFewQueries) : kFewQueries;
   return {kStepScores / together, together};
