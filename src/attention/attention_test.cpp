@@ -128,6 +128,29 @@ void expect_ranges_match_the_reference(std::int64_t head_dim, bool token_major) 
   }
 }
 
+// Forward takes keys in ranges where those of a head are many; sums and maxima go from one range to the next.
+TEST(Attention, ForwardKeysInSeveralRangesMatchTheReference) {
+  const Shape shape{1, 2, 70, 5000, 256};
+  KeyListsBuilder builder(1, 2, shape.keys, {0, 33, 41, 70});
+  builder.add_dense_head();
+  std::vector<std::int32_t> most, early, late;
+  for (std::int32_t key = 0; key < 5000; ++key) {
+    if (key % 7 != 3) most.push_back(key);
+    if (key % 2 == 0 && key < 1200) early.push_back(key);  // the ranges that follow have none of them
+    if (key > 4500) late.push_back(key);                   // nor those before
+  }
+  for (const auto* list : {&most, &early, &late}) builder.add(*list);
+  const KeyLists lists = builder.finish();
+  std::vector<std::int64_t> ranges;
+  for (const Unit& unit : cut_forward(shape, &lists).units) ranges.push_back(unit.ranges);
+  ASSERT_GE(*std::max_element(ranges.begin(), ranges.end()), 2);
+  Threads threads(2);
+  for (const bool token_major : {false, true}) {
+    Problem p(shape, 12, token_major);
+    expect_matches_reference(p, lists, threads);
+  }
+}
+
 TEST(Attention, KeysInSeveralRangesMatchTheReference) {
   expect_ranges_match_the_reference(256, false);
   expect_ranges_match_the_reference(248, true);

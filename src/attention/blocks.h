@@ -47,12 +47,16 @@ struct Poll {
 };
 
 struct ForwardBlock {
-  Rows<const float> q, k, v;  // q from the first query of the block, k and v of the whole head
+  Rows<const float> q, k, v;  // q from the first query of the block, k and v of the whole head, or of a range of keys
   std::size_t queries, d;
   float scale;
   KeyRun keys, next;  // of this block, and of the one that follows in the same head (to fetch them early)
   Rows<float> out;
   float* lse;
+  // Between ranges of keys `out` holds sums that are not normalised, and these the maximum and the sum of each query.
+  float *largest, *sum;
+  bool first_range, last_range;
+  bool no_keys;  // in any range
   Poll poll;
 };
 

@@ -104,6 +104,11 @@ void ForwardOneBlock(const ForwardBlock& b, float* scratch) {
   PackTransposed(b.q, b.queries, b.d, b.scale * kLog2E, s.qt);
   for (std::size_t i = 0; i < Vectors(b.queries) * kLanes; ++i) s.largest[i] = kNoScore, s.sum[i] = 0;
   std::memset(s.out, 0, b.queries * s.dv * sizeof(float));
+  if (!b.first_range) {
+    std::memcpy(s.largest, b.largest, b.queries * sizeof(float));
+    std::memcpy(s.sum, b.sum, b.queries * sizeof(float));
+    for (std::size_t i = 0; i < b.queries; ++i) std::memcpy(s.out + i * s.dv, b.out[i], b.d * sizeof(float));
+  }
 
   const StepShape shape = StepOf(b.queries, b.d);
   const float *k_rows[2][kMostStepKeys], *v_rows[2][kMostStepKeys];  // this step and the next
@@ -140,9 +145,15 @@ void ForwardOneBlock(const ForwardBlock& b, float* scratch) {
     b.poll();
     n = following;
   }
+  if (!b.last_range) {
+    std::memcpy(b.largest, s.largest, b.queries * sizeof(float));
+    std::memcpy(b.sum, s.sum, b.queries * sizeof(float));
+    for (std::size_t i = 0; i < b.queries; ++i) std::memcpy(b.out[i], s.out + i * s.dv, b.d * sizeof(float));
+    return;
+  }
   for (std::size_t i = 0; i < b.queries; ++i) {
     float* out = b.out[i];
-    if (b.keys.count == 0) {
+    if (b.no_keys) {
       std::memset(out, 0, b.d * sizeof(float));
       b.lse[i] = -std::numeric_limits<float>::infinity();
       continue;
@@ -210,17 +221,28 @@ void run_forward(const Input& given, const KeyLists* lists, const Partial& resul
   const std::size_t floats = REEL_DISPATCH(ForwardFloats)(d);
   threads.run(static_cast<std::int64_t>(work.units.size()), [&](std::int64_t chunk, int thread) {
     BlockLists block_lists(lists);
-    float* scratch = threads.scratch(thread, floats);
     const Poll poll{&threads, thread};
     const Unit& unit = work.units[static_cast<std::size_t>(chunk)];
-    for (std::int64_t i = unit.first; i < unit.last; ++i) {
-      const Block& block = work.blocks[static_cast<std::size_t>(i)];
-      const auto [b, h] = std::pair(block.b, block.h);
-      const auto [keys, next] = block_lists.runs(work, unit, i);
-      compute({rows_of(in.q, b, h, block.first), rows_of(in.k, b, h, 0), rows_of(in.v, b, h, 0),
-               static_cast<std::size_t>(block.count), d, in.scale, keys, next, rows_of(result.out, b, h, block.first),
-               result.lse + (b * shape.heads + h) * shape.queries + block.first, poll},
-              scratch);
+    const Block &start = work.blocks[static_cast<std::size_t>(unit.first)],
+                &end = work.blocks[static_cast<std::size_t>(unit.last - 1)];
+    const auto [b, h] = std::pair(start.b, start.h);
+    const auto queries = static_cast<std::size_t>(end.first + end.count - start.first);
+    const auto keys = static_cast<std::size_t>(shape.keys),
+               ranges = static_cast<std::size_t>(std::max<std::int64_t>(1, unit.ranges));
+    float* scratch = threads.scratch(thread, floats + (ranges > 1 ? 2 * queries : 0));
+    for (std::size_t range = 0; range < ranges; ++range) {
+      const std::size_t from = keys * range / ranges, to = keys * (range + 1) / ranges;
+      const auto rows = [&](const ConstView& view) { return rows_of(view, b, h, static_cast<std::int64_t>(from)); };
+      for (std::int64_t i = unit.first; i < unit.last; ++i) {
+        const Block& block = work.blocks[static_cast<std::size_t>(i)];
+        const auto [run, next] = block_lists.runs(work, unit, i);
+        float* const largest = scratch + floats + (block.first - start.first);
+        compute({rows_of(in.q, b, h, block.first), rows(in.k), rows(in.v), static_cast<std::size_t>(block.count), d,
+                 in.scale, run.within(from, to), next.within(from, to), rows_of(result.out, b, h, block.first),
+                 result.lse + (b * shape.heads + h) * shape.queries + block.first, largest, largest + queries,
+                 range == 0, range + 1 == ranges, block.tokens == 0, poll},
+                scratch);
+      }
     }
   });
 }

@@ -14,9 +14,9 @@ constexpr double kBackwardUnits = 16;
 // Adding up one more dK, dV costs about 3 ns a float on Zen 3, a pair 0.1 ns: 384 pairs keep it below a tenth.
 constexpr double kLeastPairsPerKey = 384;
 constexpr double kMostScratch = 256.0 * (1 << 20);  // bytes of further dK, dV
-// Rows of K, V, dK and dV of one range, in bytes, and the fewest keys of a block in it: a block packs its queries anew
-// for each range. 10 % of 32,768 keys of 4 heads, backward in GFLOP/s on two Zen 3 cores: 103-121 in place and at once,
-// 118-133 in 8 ranges, 143-149 with their rows side by side (docs/decisions/0014).
+// Rows of K and V (backward: of dK and dV too) of one range, in bytes, and the fewest keys of a block in it: a block
+// packs its queries anew for each range. 10 % of 32,768 keys of 4 heads, backward in GFLOP/s on two Zen 3 cores:
+// 103-121 in place and at once, 118-133 in 8 ranges, 143-149 with their rows side by side (docs/decisions/0014).
 constexpr double kRangeBytes = 4.0 * (1 << 20), kRangeKeys = 256;
 
 double cost_of(const Block& block) {  // pairs, and packing of queries and keys
@@ -83,8 +83,22 @@ Work cut(const Shape& shape, const KeyLists* lists, std::int64_t most_queries, c
     cut_head(work.blocks, first, last, cost, parts(cost, total), work.units);
     first = last;
   }
-  std::stable_sort(work.units.begin(), work.units.end(), [](const Unit& a, const Unit& b) { return a.cost > b.cost; });
+  // Units of much the same cost stay in order, so that threads work on the same head and share its keys and values in
+  // the cache: two heads of 32,768 tokens do not fit 32 MB.
+  const auto size = [](const Unit& unit) { return std::floor(4 * std::log2(std::max(1.0, unit.cost))); };
+  std::stable_sort(work.units.begin(), work.units.end(),
+                   [&](const Unit& a, const Unit& b) { return size(a) > size(b); });
   return work;
+}
+
+// Of a unit whose keys have `bytes` in all.
+std::int64_t ranges_of(const Work& work, const Unit& unit, double bytes) {
+  double listed = 0;
+  for (std::int64_t i = unit.first; i < unit.last; ++i) {
+    listed += static_cast<double>(work.blocks[static_cast<std::size_t>(i)].tokens);
+  }
+  const double a_block = listed / static_cast<double>(unit.last - unit.first);
+  return std::max<std::int64_t>(1, std::llround(std::min(bytes / kRangeBytes, a_block / kRangeKeys)));
 }
 
 }  // namespace
@@ -126,9 +140,15 @@ void check(const Input& in, const KeyLists* lists) {
 }
 
 Work cut_forward(const Shape& shape, const KeyLists* lists) {
-  return cut(shape, lists, kForwardQueries, [](double cost, double total) {
+  Work work = cut(shape, lists, kForwardQueries, [](double cost, double total) {
     return std::max<std::int64_t>(1, std::llround(std::ceil(kForwardUnits * cost / total)));
   });
+  // All keys are read in order, and need no ranges.
+  const double bytes = static_cast<double>(shape.keys * shape.head_dim) * 2 * sizeof(float);
+  for (Unit& unit : work.units) {
+    if (work.blocks[static_cast<std::size_t>(unit.first)].group >= 0) unit.ranges = ranges_of(work, unit, bytes);
+  }
+  return work;
 }
 
 Work cut_backward(const Shape& shape, const KeyLists* lists) {
@@ -142,13 +162,7 @@ Work cut_backward(const Shape& shape, const KeyLists* lists) {
     return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max(1.0, parts + 0.01))));
   });
   for (Unit& unit : work.units) {
-    if (unit.cost < keys * kLeastPairsPerKey) continue;
-    double listed = 0;
-    for (std::int64_t i = unit.first; i < unit.last; ++i) {
-      listed += static_cast<double>(work.blocks[static_cast<std::size_t>(i)].tokens);
-    }
-    const double a_block = listed / static_cast<double>(unit.last - unit.first);
-    unit.ranges = std::max<std::int64_t>(1, std::llround(std::min(2 * scratch / kRangeBytes, a_block / kRangeKeys)));
+    if (unit.cost >= keys * kLeastPairsPerKey) unit.ranges = ranges_of(work, unit, 2 * scratch);
   }
   return work;
 }

@@ -26,7 +26,8 @@ struct Unit {
   std::int64_t first, last;  // blocks
   std::int64_t part;         // which part of its head this is, from 0 (backward)
   double cost;
-  // Of keys that are taken one after the other, with rows side by side (backward); 0: all at once, where they are.
+  // Of keys that are taken one after the other, so that their rows stay in the cache; backward puts these side by side.
+  // 0: all at once, where they are.
   std::int64_t ranges = 0;
 };
 
