@@ -1,4 +1,6 @@
 #include <cmath>
+#include <functional>
+#include <memory>
 
 #include "app/bench.h"
 #include "attention/attention.h"
@@ -50,31 +52,52 @@ struct PassTimes {
   double forward, backward;
 };
 
-// What is measured in turn on the same tensors. lists == nullptr: dense.
+// What is measured on the same tensors. Without lists: dense.
 struct Case {
-  const KeyLists* lists;
+  std::shared_ptr<const KeyLists> lists;
   Threads* threads;
 };
+std::shared_ptr<const KeyLists> shared(KeyLists lists) { return std::make_shared<const KeyLists>(std::move(lists)); }
 
-std::vector<PassTimes> measure(Tensors& t, const std::vector<Case>& cases) {
-  const auto input = t.input();
-  std::vector<std::function<void()>> works;
-  for (const auto& [lists, threads] : cases) {
-    works.emplace_back([&t, input, lists = lists, threads = threads] {
-      lists != nullptr ? attention::forward(input, *lists, t.partial(), *threads)
-                       : attention::forward_dense(input, t.partial(), *threads);
+// All cases of a bench, measured in turn: a slow minute of the machine would hit a few of them alone else.
+class Table {
+ public:
+  using Report = std::function<void(const std::vector<PassTimes>&)>;  // gets the times of the cases
+  void add(const attention::Shape& shape, bool tokens_first, std::vector<Case> cases, Report report) {
+    entries_.push_back({std::make_unique<Tensors>(shape, tokens_first), std::move(cases), std::move(report)});
+  }
+  void run() const {
+    std::vector<std::function<void()>> works;
+    for (const Entry& entry : entries_) {
+      for (const Case& each : entry.cases) add_works(*entry.tensors, each, works);
+    }
+    const std::vector<double> seconds = best_in_turn(works);
+    std::size_t at = 0;
+    for (const Entry& entry : entries_) {
+      std::vector<PassTimes> times;
+      for (std::size_t i = 0; i < entry.cases.size(); ++i, at += 2) times.push_back({seconds[at], seconds[at + 1]});
+      entry.report(times);
+    }
+  }
+
+ private:
+  struct Entry {
+    std::unique_ptr<Tensors> tensors;
+    std::vector<Case> cases;
+    Report report;
+  };
+  static void add_works(Tensors& t, const Case& each, std::vector<std::function<void()>>& works) {
+    works.emplace_back([&t, &each] {
+      each.lists != nullptr ? attention::forward(t.input(), *each.lists, t.partial(), *each.threads)
+                            : attention::forward_dense(t.input(), t.partial(), *each.threads);
     });
-    works.emplace_back([&t, input, lists = lists, threads = threads] {
-      lists != nullptr ? attention::backward(input, *lists, t.gradients(), *threads)
-                       : attention::backward_dense(input, t.gradients(), *threads);
+    works.emplace_back([&t, &each] {
+      each.lists != nullptr ? attention::backward(t.input(), *each.lists, t.gradients(), *each.threads)
+                            : attention::backward_dense(t.input(), t.gradients(), *each.threads);
     });
   }
-  const std::vector<double> seconds = best_in_turn(works);
-  std::vector<PassTimes> times;
-  for (std::size_t i = 0; i < seconds.size(); i += 2) times.push_back({seconds[i], seconds[i + 1]});
-  return times;
-}
-PassTimes measure(Tensors& t, const KeyLists* lists, Threads& threads) { return measure(t, {{lists, &threads}})[0]; }
+  std::vector<Entry> entries_;
+};
 
 // Useful work: two products forward, five backward, a multiply-add counts two.
 double forward_flops(double pairs, std::int64_t d) { return 4 * pairs * static_cast<double>(d); }
@@ -127,35 +150,50 @@ KeyLists make_lists(const attention::Shape& s, std::int64_t group, std::int64_t 
   return builder.finish();
 }
 
-void bench_shape(const attention::Shape& shape, const std::vector<double>& sparsities, std::int64_t group,
-                 std::int64_t block, Threads& threads, Bench& bench) {
-  Tensors t(shape);
-  std::vector<KeyLists> lists;
-  for (const double sparsity : sparsities) lists.push_back(make_lists(shape, group, block, sparsity));
+// Dense, and lists beside it.
+void add_shape(const attention::Shape& shape, const std::vector<double>& sparsities, std::int64_t group,
+               std::int64_t block, Threads& threads, Bench& bench, Table& table) {
   std::vector<Case> cases = {{nullptr, &threads}};
-  for (const KeyLists& each : lists) cases.push_back({&each, &threads});
-  const std::vector<PassTimes> times = measure(t, cases);
-  add_rows(bench, "dense", shape_name(shape), times[0], all_pairs(shape), shape.head_dim, nullptr);
-  const std::string what = block == 1 ? "keys" : fmt::format("blocks of {}", block);
-  for (std::size_t i = 0; i < lists.size(); ++i) {
-    add_rows(bench, "sparse", fmt::format("{} {:.1f}% of {}", shape_name(shape), 100 * lists[i].density(), what),
-             times[i + 1], static_cast<double>(lists[i].pairs()), shape.head_dim, times.data());
-  }
+  for (const double sparsity : sparsities)
+    cases.push_back({shared(make_lists(shape, group, block, sparsity)), &threads});
+  table.add(shape, false, cases, [=, &bench](const std::vector<PassTimes>& times) {
+    add_rows(bench, "dense", shape_name(shape), times[0], all_pairs(shape), shape.head_dim, nullptr);
+    const std::string what = block == 1 ? "keys" : fmt::format("blocks of {}", block);
+    for (std::size_t i = 1; i < cases.size(); ++i) {
+      const KeyLists& lists = *cases[i].lists;
+      add_rows(bench, "sparse", fmt::format("{} {:.1f}% of {}", shape_name(shape), 100 * lists.density(), what),
+               times[i], static_cast<double>(lists.pairs()), shape.head_dim, times.data());
+    }
+  });
 }
 
 // The same work on one thread and on all of them.
-void bench_threads(const std::string& name, const attention::Shape& shape, const KeyLists& lists, Threads& threads,
-                   Bench& bench) {
+void add_threads(const std::string& name, const attention::Shape& shape, KeyLists made, Threads& one, Threads& threads,
+                 Bench& bench, Table& table) {
   if (threads.count() == 1) return;
-  Tensors t(shape);
-  Threads one(1);
-  const std::vector<PassTimes> times = measure(t, {{&lists, &one}, {&lists, &threads}});
-  const PassTimes &alone = times[0], &all = times[1];
-  const double flops = forward_flops(static_cast<double>(lists.pairs()), shape.head_dim);
-  const std::string against = "one thread";
-  bench.add({name + " forward " + shape_name(shape), all.forward, flops, alone.forward / all.forward, against, {}});
-  bench.add(
-      {name + " backward " + shape_name(shape), all.backward, 2.5 * flops, alone.backward / all.backward, against, {}});
+  const auto lists = shared(std::move(made));
+  table.add(shape, false, {{lists, &one}, {lists, &threads}}, [=, &bench](const std::vector<PassTimes>& times) {
+    const PassTimes &alone = times[0], &all = times[1];
+    const double flops = forward_flops(static_cast<double>(lists->pairs()), shape.head_dim);
+    const std::string against = "one thread";
+    bench.add({name + " forward " + shape_name(shape), all.forward, flops, alone.forward / all.forward, against, {}});
+    bench.add({name + " backward " + shape_name(shape),
+               all.backward,
+               2.5 * flops,
+               alone.backward / all.backward,
+               against,
+               {}});
+  });
+}
+
+// Lists alone; `what` follows the shape in the names.
+void add_lists(const attention::Shape& shape, bool tokens_first, KeyLists made, const std::string& what,
+               Threads& threads, Bench& bench, Table& table) {
+  const auto lists = shared(std::move(made));
+  table.add(shape, tokens_first, {{lists, &threads}}, [=, &bench](const std::vector<PassTimes>& times) {
+    add_rows(bench, "sparse", fmt::format("{} {:.1f}%{}", shape_name(shape), 100 * lists->density(), what), times[0],
+             static_cast<double>(lists->pairs()), shape.head_dim, nullptr);
+  });
 }
 
 // 16 heads from dense to 2 % of the keys: the dense one is a third of all work.
@@ -173,32 +211,26 @@ KeyLists very_different_heads(std::int64_t tokens) {
 }
 
 void bench_table(Threads& threads, Bench& bench) {
+  Threads one_thread(1);
+  Table table;
   for (const attention::Shape& shape : {attention::Shape{1, 4, 2048, 2048, 64},
                                         {1, 4, 2048, 2048, 128},
                                         {1, 4, 5000, 5000, 72},
                                         {1, 4, 5000, 5000, 96}}) {
-    bench_shape(shape, {}, 64, 1, threads, bench);
+    add_shape(shape, {}, 64, 1, threads, bench, table);
   }
-  for (const std::int64_t d : {64, 128}) bench_shape({1, 4, 8192, 8192, d}, {0.9, 0.98}, 64, 1, threads, bench);
-  const attention::Shape shape{1, 4, 8192, 8192, 64};
-  {
-    Tensors t(shape);
-    const KeyLists lists = make_lists(shape, 128, 128, 0.9);
-    add_rows(bench, "sparse", fmt::format("{} {:.1f}% of blocks of 128", shape_name(shape), 100 * lists.density()),
-             measure(t, &lists, threads), static_cast<double>(lists.pairs()), 64, nullptr);
-  }
-  {
-    Tensors t(shape, true);
-    const KeyLists lists = make_lists(shape, 64, 1, 0.9);
-    add_rows(bench, "dense", shape_name(shape) + " token-major", measure(t, nullptr, threads), all_pairs(shape), 64,
-             nullptr);
-    add_rows(bench, "sparse", fmt::format("{} {:.1f}% token-major", shape_name(shape), 100 * lists.density()),
-             measure(t, &lists, threads), static_cast<double>(lists.pairs()), 64, nullptr);
-  }
-  const attention::Shape one{1, 1, 8192, 8192, 64};
-  bench_threads("one dense head", one, attention::dense_lists(1, 1, 8192, 8192), threads, bench);
-  bench_threads("one sparse head (10%)", one, make_lists(one, 64, 1, 0.9), threads, bench);
-  bench_threads("16 uneven heads", {1, 16, 4096, 4096, 64}, very_different_heads(4096), threads, bench);
+  for (const std::int64_t d : {64, 128}) add_shape({1, 4, 8192, 8192, d}, {0.9, 0.98}, 64, 1, threads, bench, table);
+  const attention::Shape shape{1, 4, 8192, 8192, 64}, one{1, 1, 8192, 8192, 64};
+  add_lists(shape, false, make_lists(shape, 128, 128, 0.9), " of blocks of 128", threads, bench, table);
+  table.add(shape, true, {{nullptr, &threads}}, [&](const std::vector<PassTimes>& times) {
+    add_rows(bench, "dense", shape_name(shape) + " token-major", times[0], all_pairs(shape), 64, nullptr);
+  });
+  add_lists(shape, true, make_lists(shape, 64, 1, 0.9), " token-major", threads, bench, table);
+  add_threads("one dense head", one, attention::dense_lists(1, 1, 8192, 8192), one_thread, threads, bench, table);
+  add_threads("one sparse head (10%)", one, make_lists(one, 64, 1, 0.9), one_thread, threads, bench, table);
+  add_threads("16 uneven heads", {1, 16, 4096, 4096, 64}, very_different_heads(4096), one_thread, threads, bench,
+              table);
+  table.run();
 }
 
 }  // namespace
@@ -206,18 +238,17 @@ void bench_table(Threads& threads, Bench& bench) {
 void bench_attention(const BenchOptions& o) {
   Threads threads(o.threads);
   if (!o.lists.empty()) {
-    const KeyLists lists = attention::load_key_lists(o.lists);
+    KeyLists lists = attention::load_key_lists(o.lists);
     const attention::Shape shape{lists.batch, lists.heads, lists.queries(), lists.keys_tokens,
                                  o.head_dim > 0 ? o.head_dim : 64};
-    Tensors t(shape);
     Bench bench("attention over " + o.lists, threads);
-    const PassTimes sparse = measure(t, &lists, threads);
-    add_rows(bench, "sparse", fmt::format("{} {:.1f}%", shape_name(shape), 100 * lists.density()), sparse,
-             static_cast<double>(lists.pairs()), shape.head_dim, nullptr);
+    Table table;
+    add_lists(shape, false, std::move(lists), "", threads, bench, table);
+    table.run();
     return bench.finish(o.json);
   }
   if (o.heads == 0 && o.tokens == 0 && o.head_dim == 0 && o.sparsity < 0) {
-    Bench bench("attention, f32, heads x tokens x head_dim", threads);
+    Bench bench("attention, f32, heads x tokens x head_dim, all cases in turn (about two minutes)", threads);
     bench_table(threads, bench);
     return bench.finish(o.json);
   }
@@ -229,7 +260,9 @@ void bench_attention(const BenchOptions& o) {
   Bench bench("attention, f32, heads x tokens x head_dim", threads);
   std::vector<double> sparsities;
   if (o.sparsity >= 0) sparsities.push_back(o.sparsity);
-  bench_shape(shape, sparsities, o.group, o.block, threads, bench);
+  Table table;
+  add_shape(shape, sparsities, o.group, o.block, threads, bench, table);
+  table.run();
   bench.finish(o.json);
 }
 
