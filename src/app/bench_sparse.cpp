@@ -1,6 +1,8 @@
 // reel bench sparse: attention with everything that sparsity costs (projection, selection, own tile), against dense.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "app/bench.h"
 #include "attention/random_problem.h"
 #include "base/error.h"
@@ -38,22 +40,27 @@ sparsity::QkPredictor predictor_of(const Problem& p, std::int64_t rank, Threads&
 struct Times {
   double choose = 0, forward = 0, backward = 0;
   double all() const { return choose + forward + backward; }
+  // Each part at its best; a time without parts is none yet.
+  void improve(const Times& other) {
+    if (all() == 0) *this = other;
+    choose = std::min(choose, other.choose);
+    forward = std::min(forward, other.forward);
+    backward = std::min(backward, other.backward);
+  }
 };
 
-// Whole attention at this size takes seconds to minutes: the best of few.
-template <class Work>
-double seconds_of(const Work& work, int calls) {
-  return best_seconds(work, calls, calls > 1 ? 0.5 : 0);
-}
+// Attention of this size takes seconds to minutes: dense and sparse take kRounds turns, each of kTurnSeconds at least.
+constexpr int kRounds = 2;
+constexpr double kTurnSeconds = 2;
 
 Times dense(Problem& p, Threads& threads) {
   Times t;
-  t.forward = seconds_of([&] { attention::forward_dense(p.input(), p.result(), threads); }, 2);
-  t.backward = seconds_of([&] { attention::backward_dense(p.input(), p.gradients(), threads); }, 2);
+  t.forward = best_seconds([&] { attention::forward_dense(p.input(), p.result(), threads); }, 1, kTurnSeconds);
+  t.backward = best_seconds([&] { attention::backward_dense(p.input(), p.gradients(), threads); }, 1, kTurnSeconds);
   return t;
 }
 
-Times sparse(Problem& p, double share, std::int64_t rank, std::int64_t samples, int calls, Threads& threads,
+Times sparse(Problem& p, double share, std::int64_t rank, std::int64_t samples, double turn_seconds, Threads& threads,
              double* kept) {
   const sparsity::QkPredictor predictor = predictor_of(p, rank, threads);
   const auto sampled = sparsity::sample_queries(p.order, samples);
@@ -62,10 +69,10 @@ Times sparse(Problem& p, double share, std::int64_t rank, std::int64_t samples, 
   for (std::int64_t h = 0; h < p.shape.heads; ++h) in.members.push_back({h, sparsity::budget_of(share, p.shape.keys)});
   attention::KeyLists lists;
   Times t;
-  t.choose = seconds_of([&] { lists = sparsity::choose_keys(p.seen(), in, threads); }, calls);
+  t.choose = best_seconds([&] { lists = sparsity::choose_keys(p.seen(), in, threads); }, 1, turn_seconds);
   *kept = lists.density();
-  t.forward = seconds_of([&] { attention::forward(p.input(), lists, p.result(), threads); }, calls);
-  t.backward = seconds_of([&] { attention::backward(p.input(), lists, p.gradients(), threads); }, calls);
+  t.forward = best_seconds([&] { attention::forward(p.input(), lists, p.result(), threads); }, 1, turn_seconds);
+  t.backward = best_seconds([&] { attention::backward(p.input(), lists, p.gradients(), threads); }, 1, turn_seconds);
   return t;
 }
 
@@ -73,7 +80,7 @@ Times sparse(Problem& p, double share, std::int64_t rank, std::int64_t samples, 
 void long_clip(Problem& p, double share, Bench& bench, Threads& threads) {
   constexpr std::int64_t kRank = 16, kSamples = 16;
   double kept = 0;
-  const Times t = sparse(p, share, kRank, kSamples, 1, threads, &kept);
+  const Times t = sparse(p, share, kRank, kSamples, 0, threads, &kept);
   bench.add({.name = fmt::format("sparse forward+backward rank {} queries {}", kRank, kSamples),
              .seconds = t.all(),
              .flops = 3.5 * p.dense_flops() * kept,
@@ -101,41 +108,49 @@ void bench_sparse(const BenchOptions& options) {
     long_clip(p, 1 - options.sparsity, bench, threads);
     return bench.finish(options.json);
   }
-  const Times whole = dense(p, threads);
+  const bool table = options.sparsity < 0;
+  struct Kind {
+    double share;
+    std::int64_t rank, samples;
+    double kept = 0;
+    Times times = {};
+  };
+  std::vector<Kind> kinds = {{1 - options.sparsity, 16, 16}, {1 - options.sparsity, 32, 64}};
+  if (table) {
+    kinds.clear();
+    for (const double share : {1.0, 0.75, 0.5, 0.25, 0.15, 0.1, 0.05, 0.02}) kinds.push_back({share, 16, 16});
+  }
+  Times whole;
+  for (int round = 0; round < kRounds; ++round) {
+    whole.improve(dense(p, threads));
+    for (Kind& each : kinds) {
+      each.times.improve(sparse(p, each.share, each.rank, each.samples, kTurnSeconds, threads, &each.kept));
+    }
+  }
   bench.add({.name = "dense forward", .seconds = whole.forward, .flops = p.dense_flops()});
   bench.add({.name = "dense backward", .seconds = whole.backward, .flops = 2.5 * p.dense_flops()});
-  const bool table = options.sparsity < 0;
-  const std::vector<double> shares = table ? std::vector<double>{1, 0.75, 0.5, 0.25, 0.15, 0.1, 0.05, 0.02}
-                                           : std::vector<double>{1 - options.sparsity};
   double break_even = 0, last_share = 1, last_time = 0;
-  for (const double share : shares) {
-    const std::vector<std::pair<std::int64_t, std::int64_t>> kinds =
-        table ? std::vector<std::pair<std::int64_t, std::int64_t>>{{16, 16}}
-              : std::vector<std::pair<std::int64_t, std::int64_t>>{{16, 16}, {32, 64}};
-    for (const auto& [rank, samples] : kinds) {
-      double kept = 0;
-      const Times t = sparse(p, share, rank, samples, 2, threads, &kept);
-      const std::string size = table ? fmt::format(" {:.0f} % of keys", 100 * share) : "";
-      bench.add({.name = fmt::format("sparse forward+backward rank {} queries {}{}", rank, samples, size),
-                 .seconds = t.all(),
-                 .flops = 3.5 * p.dense_flops() * kept,
-                 .speedup = whole.all() / t.all(),
-                 .against = "dense",
-                 .more = {{"kept_share", kept},
-                          {"choose_seconds", t.choose},
-                          {"choose_share_of_dense_forward", t.choose / whole.forward},
-                          {"forward_seconds", t.forward},
-                          {"backward_seconds", t.backward}}});
-      fmt::print("    choice {:.1f} % of a dense forward, forward {:.1f} x, backward {:.1f} x\n",
-                 100 * t.choose / whole.forward, whole.forward / (t.choose + t.forward), whole.backward / t.backward);
-      if (table && break_even == 0 && t.all() < whole.all()) {
-        // On the line between the last two points.
-        const double before = last_time > 0 ? last_time - whole.all() : 0, after = whole.all() - t.all();
-        break_even = last_time > 0 ? share + (last_share - share) * after / (before + after) : share;
-      }
-      last_share = share;
-      last_time = t.all();
+  for (const auto& [share, rank, samples, kept, t] : kinds) {
+    const std::string size = table ? fmt::format(" {:.0f} % of keys", 100 * share) : "";
+    bench.add({.name = fmt::format("sparse forward+backward rank {} queries {}{}", rank, samples, size),
+               .seconds = t.all(),
+               .flops = 3.5 * p.dense_flops() * kept,
+               .speedup = whole.all() / t.all(),
+               .against = "dense",
+               .more = {{"kept_share", kept},
+                        {"choose_seconds", t.choose},
+                        {"choose_share_of_dense_forward", t.choose / whole.forward},
+                        {"forward_seconds", t.forward},
+                        {"backward_seconds", t.backward}}});
+    fmt::print("    choice {:.1f} % of a dense forward, forward {:.1f} x, backward {:.1f} x\n",
+               100 * t.choose / whole.forward, whole.forward / (t.choose + t.forward), whole.backward / t.backward);
+    if (table && break_even == 0 && t.all() < whole.all()) {
+      // On the line between the last two points.
+      const double before = last_time > 0 ? last_time - whole.all() : 0, after = whole.all() - t.all();
+      break_even = last_time > 0 ? share + (last_share - share) * after / (before + after) : share;
     }
+    last_share = share;
+    last_time = t.all();
   }
   if (table) fmt::print("\nbreak-even: sparse pays below {:.0f} % of the keys\n", 100 * break_even);
   bench.finish(options.json);
