@@ -53,23 +53,25 @@ struct PassTimes {
 };
 
 // What is measured on the same tensors. Without lists: dense.
-struct Case {
+struct AttentionCase {
   std::shared_ptr<const KeyLists> lists;
   Threads* threads;
 };
-std::shared_ptr<const KeyLists> shared(KeyLists lists) { return std::make_shared<const KeyLists>(std::move(lists)); }
+std::shared_ptr<const KeyLists> shared_lists(KeyLists lists) {
+  return std::make_shared<const KeyLists>(std::move(lists));
+}
 
 // All cases of a bench, measured in turn: a slow minute of the machine would hit a few of them alone else.
-class Table {
+class AttentionTable {
  public:
   using Report = std::function<void(const std::vector<PassTimes>&)>;  // gets the times of the cases
-  void add(const attention::Shape& shape, bool tokens_first, std::vector<Case> cases, Report report) {
+  void add(const attention::Shape& shape, bool tokens_first, std::vector<AttentionCase> cases, Report report) {
     entries_.push_back({std::make_unique<Tensors>(shape, tokens_first), std::move(cases), std::move(report)});
   }
   void run() const {
     std::vector<std::function<void()>> works;
     for (const Entry& entry : entries_) {
-      for (const Case& each : entry.cases) add_works(*entry.tensors, each, works);
+      for (const AttentionCase& each : entry.cases) add_works(*entry.tensors, each, works);
     }
     const std::vector<double> seconds = best_in_turn(works);
     std::size_t at = 0;
@@ -83,10 +85,10 @@ class Table {
  private:
   struct Entry {
     std::unique_ptr<Tensors> tensors;
-    std::vector<Case> cases;
+    std::vector<AttentionCase> cases;
     Report report;
   };
-  static void add_works(Tensors& t, const Case& each, std::vector<std::function<void()>>& works) {
+  static void add_works(Tensors& t, const AttentionCase& each, std::vector<std::function<void()>>& works) {
     works.emplace_back([&t, &each] {
       each.lists != nullptr ? attention::forward(t.input(), *each.lists, t.partial(), *each.threads)
                             : attention::forward_dense(t.input(), t.partial(), *each.threads);
@@ -152,10 +154,10 @@ KeyLists make_lists(const attention::Shape& s, std::int64_t group, std::int64_t 
 
 // Dense, and lists beside it.
 void add_shape(const attention::Shape& shape, const std::vector<double>& sparsities, std::int64_t group,
-               std::int64_t block, Threads& threads, Bench& bench, Table& table) {
-  std::vector<Case> cases = {{nullptr, &threads}};
+               std::int64_t block, Threads& threads, Bench& bench, AttentionTable& table) {
+  std::vector<AttentionCase> cases = {{nullptr, &threads}};
   for (const double sparsity : sparsities)
-    cases.push_back({shared(make_lists(shape, group, block, sparsity)), &threads});
+    cases.push_back({shared_lists(make_lists(shape, group, block, sparsity)), &threads});
   table.add(shape, false, cases, [=, &bench](const std::vector<PassTimes>& times) {
     add_rows(bench, "dense", shape_name(shape), times[0], all_pairs(shape), shape.head_dim, nullptr);
     const std::string what = block == 1 ? "keys" : fmt::format("blocks of {}", block);
@@ -169,9 +171,9 @@ void add_shape(const attention::Shape& shape, const std::vector<double>& sparsit
 
 // The same work on one thread and on all of them.
 void add_threads(const std::string& name, const attention::Shape& shape, KeyLists made, Threads& one, Threads& threads,
-                 Bench& bench, Table& table) {
+                 Bench& bench, AttentionTable& table) {
   if (threads.count() == 1) return;
-  const auto lists = shared(std::move(made));
+  const auto lists = shared_lists(std::move(made));
   table.add(shape, false, {{lists, &one}, {lists, &threads}}, [=, &bench](const std::vector<PassTimes>& times) {
     const PassTimes &alone = times[0], &all = times[1];
     const double flops = forward_flops(static_cast<double>(lists->pairs()), shape.head_dim);
@@ -188,8 +190,8 @@ void add_threads(const std::string& name, const attention::Shape& shape, KeyList
 
 // Lists alone; `what` follows the shape in the names.
 void add_lists(const attention::Shape& shape, bool tokens_first, KeyLists made, const std::string& what,
-               Threads& threads, Bench& bench, Table& table) {
-  const auto lists = shared(std::move(made));
+               Threads& threads, Bench& bench, AttentionTable& table) {
+  const auto lists = shared_lists(std::move(made));
   table.add(shape, tokens_first, {{lists, &threads}}, [=, &bench](const std::vector<PassTimes>& times) {
     add_rows(bench, "sparse", fmt::format("{} {:.1f}%{}", shape_name(shape), 100 * lists->density(), what), times[0],
              static_cast<double>(lists->pairs()), shape.head_dim, nullptr);
@@ -212,7 +214,7 @@ KeyLists very_different_heads(std::int64_t tokens) {
 
 void bench_table(Threads& threads, Bench& bench) {
   Threads one_thread(1);
-  Table table;
+  AttentionTable table;
   for (const attention::Shape& shape : {attention::Shape{1, 4, 2048, 2048, 64},
                                         {1, 4, 2048, 2048, 128},
                                         {1, 4, 5000, 5000, 72},
@@ -242,7 +244,7 @@ void bench_attention(const BenchOptions& o) {
     const attention::Shape shape{lists.batch, lists.heads, lists.queries(), lists.keys_tokens,
                                  o.head_dim > 0 ? o.head_dim : 64};
     Bench bench("attention over " + o.lists, threads);
-    Table table;
+    AttentionTable table;
     add_lists(shape, false, std::move(lists), "", threads, bench, table);
     table.run();
     return bench.finish(o.json);
@@ -260,7 +262,7 @@ void bench_attention(const BenchOptions& o) {
   Bench bench("attention, f32, heads x tokens x head_dim", threads);
   std::vector<double> sparsities;
   if (o.sparsity >= 0) sparsities.push_back(o.sparsity);
-  Table table;
+  AttentionTable table;
   add_shape(shape, sparsities, o.group, o.block, threads, bench, table);
   table.run();
   bench.finish(o.json);
