@@ -66,7 +66,8 @@ class AttentionTable {
  public:
   using Report = std::function<void(const std::vector<PassTimes>&)>;  // gets the times of the cases
   void add(const attention::Shape& shape, bool tokens_first, std::vector<AttentionCase> cases, Report report) {
-    entries_.push_back({std::make_unique<Tensors>(shape, tokens_first), std::move(cases), std::move(report)});
+    auto tensors = std::make_shared<Tensors>(shape, tokens_first);
+    entries_.push_back({std::move(tensors), std::move(cases), std::move(report)});
   }
   void run() const {
     std::vector<std::function<void()>> works;
@@ -84,7 +85,7 @@ class AttentionTable {
 
  private:
   struct Entry {
-    std::unique_ptr<Tensors> tensors;
+    std::shared_ptr<Tensors> tensors;
     std::vector<AttentionCase> cases;
     Report report;
   };
