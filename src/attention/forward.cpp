@@ -225,7 +225,7 @@ void run_forward(const Input& given, const KeyLists* lists, const Partial& resul
     const Unit& unit = work.units[static_cast<std::size_t>(chunk)];
     const Block &start = work.blocks[static_cast<std::size_t>(unit.first)],
                 &end = work.blocks[static_cast<std::size_t>(unit.last - 1)];
-    const auto [b, h] = std::pair(start.b, start.h);
+    const std::int64_t b = start.b, h = start.h;
     const auto queries = static_cast<std::size_t>(end.first + end.count - start.first);
     const auto keys = static_cast<std::size_t>(shape.keys),
                ranges = static_cast<std::size_t>(std::max<std::int64_t>(1, unit.ranges));
