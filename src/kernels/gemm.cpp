@@ -37,11 +37,21 @@ constexpr std::size_t kLineFloats = 16;  // of a cache line
 HWY_BEFORE_NAMESPACE();
 namespace reel::kernels::HWY_NAMESPACE {
 
-// With vectors of 64 bytes only: narrower ones compute too slowly to wait for memory (AVX2 loses 4 % at 4096x384x384).
-constexpr bool kFetch = HWY_MAX_BYTES == 64;
-// What is asked for ahead of its use: rows of a panel and floats of A; the tile below in C a row every kFetchSteps.
-constexpr int kFetchRows = 16, kFetchSteps = 16;
+// With vectors of 64 bytes every step asks for what it soon needs; narrower ones compute too slowly to gain from that
+// (AVX2 loses 4 % at 4096x384x384), and ask for the next panel instead.
+constexpr bool kFetchSoon = HWY_MAX_BYTES == 64;
+// Steps between two requests for what comes next; rows of the panel and floats of A asked for ahead of their use.
+constexpr int kFetchSteps = kFetchSoon ? 16 : 64, kFetchRows = 16;
 constexpr std::size_t kFetchAlong = 32, kFetchPacked = 192;
+
+// What follows a tile and is asked for while it is computed: rows of C of the next tile, and this tile's share of the
+// next panel, in lines.
+struct Ahead {
+  const float* c;
+  std::size_t c_stride, rows;
+  const float* panel;
+  std::size_t lines;
+};
 
 // A(r, k) = p[r / 3][r % 3 * stride + k]: the addresses of 12 rows from 5 registers.
 template <int M>
@@ -81,25 +91,33 @@ HWY_INLINE void FetchA(const PackedRowsOfA<M>& a, int i) {
 
 // tile += A * panel, memory asked for evenly on the way: the stores of a tile all at once would hold every line buffer
 // for the time of a trip to memory. 4096x1152x1152 without packing on one core of a Xeon, 174 GFLOP/s at most: 157
-// without any of it, 162 with the panel, 163 with A too, 166 with C too.
+// without any of it, 162 with the panel, 163 with A too, 166 with C too. On a Zen 3 core whose neighbours are busy in L3
+// the next panel and C give 6-12 % in all three forms (docs/decisions/0018).
 template <int M, class A>
-HWY_INLINE void MulTileFetching(std::size_t depth, const A& a, const float* panel, const float* below,
-                                std::size_t c_stride, std::size_t rows_below, Tile<M, kTileVectors>& tile) {
+HWY_INLINE void MulTileFetching(std::size_t depth, const A& a, const float* panel, const Ahead& ahead,
+                                Tile<M, kTileVectors>& tile) {
   const std::size_t blocks = depth / kFetchSteps;
-  std::size_t row = 0;
+  std::size_t row = 0, line = 0;
   for (std::size_t block = 0; block < blocks; ++block) {
-    for (; row * blocks < rows_below * (block + 1); ++row) {
-      for (std::size_t j = 0; j < kWidth; j += kLineFloats) __builtin_prefetch(below + row * c_stride + j, 1);
+    for (; row * blocks < ahead.rows * (block + 1); ++row) {
+      for (std::size_t j = 0; j < kWidth; j += kLineFloats) __builtin_prefetch(ahead.c + row * ahead.c_stride + j, 1);
+    }
+    for (; line * blocks < ahead.lines * (block + 1); ++line) {
+      __builtin_prefetch(ahead.panel + line * kLineFloats, 0, 2);  // to L2
     }
     const A here = From(a, block * kFetchSteps);
     const float* rows = panel + block * kFetchSteps * kWidth;
-    Unroll<kFetchSteps>([&](auto i) REEL_INLINE {
-      FetchA(here, i);
-      for (std::size_t j = 0; j < kWidth; j += kLineFloats) __builtin_prefetch(rows + (i + kFetchRows) * kWidth + j);
-      MulTile(
-          1, [&](int r, std::size_t) REEL_INLINE { return here(r, i); }, rows + i * kWidth, kWidth, tile);
-      asm volatile("");  // else the compiler gathers the requests of all steps before the first
-    });
+    if constexpr (kFetchSoon) {
+      Unroll<kFetchSteps>([&](auto i) REEL_INLINE {
+        FetchA(here, i);
+        for (std::size_t j = 0; j < kWidth; j += kLineFloats) __builtin_prefetch(rows + (i + kFetchRows) * kWidth + j);
+        MulTile(
+            1, [&](int r, std::size_t) REEL_INLINE { return here(r, i); }, rows + i * kWidth, kWidth, tile);
+        asm volatile("");  // else the compiler gathers the requests of all steps before the first
+      });
+    } else {
+      MulTile(kFetchSteps, here, rows, kWidth, tile);
+    }
   }
   const std::size_t done = blocks * kFetchSteps;
   MulTile(depth - done, From(a, done), panel + done * kWidth, kWidth, tile);
@@ -108,7 +126,7 @@ HWY_INLINE void MulTileFetching(std::size_t depth, const A& a, const float* pane
 // C tile = start + A * panel.
 template <int M, class A>
 HWY_NOINLINE void GemmTile(const Gemm& g, const Slice& slice, const A& a, const float* panel, std::size_t row,
-                           std::size_t column) {
+                           std::size_t column, const Ahead& ahead) {
   const DF d;
   constexpr int N = kTileVectors;
   const std::size_t columns = g.columns - column;
@@ -135,12 +153,7 @@ HWY_NOINLINE void GemmTile(const Gemm& g, const Slice& slice, const A& a, const 
       }
     });
   }
-  if constexpr (kFetch) {
-    const std::size_t below = whole ? std::min<std::size_t>(M, g.rows - row - M) : 0;
-    MulTileFetching(slice.depth, a, panel, c + M * g.c_stride, g.c_stride, below, tile);
-  } else {
-    MulTile(slice.depth, a, panel, kWidth, tile);
-  }
+  MulTileFetching(slice.depth, a, panel, ahead, tile);
   if (whole) {
     UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE { hn::StoreU(tile.c[r][v], d, c + r * g.c_stride + v * kLanes); });
   } else {
@@ -205,18 +218,28 @@ void PackA(const Gemm& g, const Slice& slice, const Range& rows, float* packed) 
 
 // Rows x panels of C for one slice. packed_a: what PackA made of these rows (kDytX).
 void Multiply(const Gemm& g, const Slice& slice, const Range& rows, const Range& panels, const float* packed_a) {
+  const std::size_t panel_floats = slice.depth * kWidth;
   for (std::size_t p = panels.first; p < panels.first + panels.count; ++p) {
     const std::size_t column = p * kWidth;
-    const float* panel = slice.packed + column * slice.depth;
+    const float* panel = slice.packed + p * panel_floats;
+    const bool is_last = p + 1 == panels.first + panels.count;
+    const std::size_t lines = is_last || kFetchSoon ? 0 : panel_floats / kLineFloats;
     ForRowTiles(rows.count, [&](auto m, std::size_t i) REEL_INLINE {
       constexpr int M = m;
-      const std::size_t row = rows.first + i;
+      const std::size_t row = rows.first + i, end = i + M;
+      Ahead ahead{g.c + (row + M) * g.c_stride + column, g.c_stride, std::min<std::size_t>(M, rows.count - end), panel,
+                  lines * end / rows.count - lines * i / rows.count};
+      if (end == rows.count && !is_last) {  // the top of the next panel
+        ahead.c = g.c + rows.first * g.c_stride + column + kWidth;
+        ahead.rows = M;
+      }
+      ahead.panel += panel_floats + lines * i / rows.count * kLineFloats;
       if (g.form == Form::kDytX) {
-        GemmTile<M>(g, slice, PackedRowsOfA<M>{packed_a + i * slice.depth}, panel, row, column);
+        GemmTile<M>(g, slice, PackedRowsOfA<M>{packed_a + i * slice.depth}, panel, row, column, ahead);
       } else {
         EvenRowsOfA<M> a{{}, g.a.stride};
         Unroll<(M + 2) / 3>([&](auto j) REEL_INLINE { a.p[j] = g.a.data + (row + 3 * j) * g.a.stride + slice.first; });
-        GemmTile<M>(g, slice, a, panel, row, column);
+        GemmTile<M>(g, slice, a, panel, row, column, ahead);
       }
       if (slice.is_last) Finish(g, row, M, column, std::min(kWidth, g.columns - column));
     });
