@@ -91,8 +91,8 @@ HWY_INLINE void FetchA(const PackedRowsOfA<M>& a, int i) {
 
 // tile += A * panel, memory asked for evenly on the way: the stores of a tile all at once would hold every line buffer
 // for the time of a trip to memory. 4096x1152x1152 without packing on one core of a Xeon, 174 GFLOP/s at most: 157
-// without any of it, 162 with the panel, 163 with A too, 166 with C too. On a Zen 3 core whose neighbours are busy in L3
-// the next panel and C give 6-12 % in all three forms (docs/decisions/0018).
+// without any of it, 162 with the panel, 163 with A too, 166 with C too. On a Zen 3 core whose neighbours are busy in
+// L3 the next panel and C give 6-12 % in all three forms (docs/decisions/0005).
 template <int M, class A>
 HWY_INLINE void MulTileFetching(std::size_t depth, const A& a, const float* panel, const Ahead& ahead,
                                 Tile<M, kTileVectors>& tile) {
