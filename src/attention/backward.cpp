@@ -125,6 +125,8 @@ void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
     return n;
   };
   const Steps steps(b.keys.count, step_keys);
+  AheadQueries<3> queries({b.q, b.dout, {b.dq.data, b.dq.stride}}, b.queries, b.next_queries, b.d,
+                          steps.count * Panels(b.d) * ((b.queries + kTileRows - 1) / kTileRows));
   std::size_t n = steps.count > 0 ? take(b.keys, 0, sides[0]) : 0;
   for (std::size_t step = 0; step < steps.count; ++step) {
     StepRows& now = sides[step % 2];
@@ -139,11 +141,11 @@ void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
     ForPanels(Vectors(b.queries), [&](auto vectors, std::size_t first) REEL_INLINE {
       const std::size_t t = first * kLanes;
       ForRowTiles(n, [&](auto rows, std::size_t i) REEL_INLINE {
-        if (t == 0) inputs.Prefetch(i, rows, b.d);
+        inputs.Prefetch(i, rows, b.d, t / kWidth, Panels(b.queries));
         ProbabilityTile<rows, vectors>(now.k + i, b.d, s.qt + t * b.d, s.lse2 + t, s.p + i * stride + t, stride);
       });
       ForRowTiles(n, [&](auto rows, std::size_t i) REEL_INLINE {
-        if (t == 0) outputs.Prefetch(i, rows, b.d);
+        outputs.Prefetch(i, rows, b.d, t / kWidth, Panels(b.queries));
         ScoreGradTile<rows, vectors>(now.v + i, b.d, s.doutt + t * b.d, s.delta + t, s.p + i * stride + t,
                                      s.ds + i * stride + t, stride);
       });
@@ -153,6 +155,7 @@ void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
     ForPanels(Vectors(b.d), [&](auto vectors, std::size_t first) REEL_INLINE {
       const std::size_t c = first * kLanes;
       ForRowTiles(b.queries, [&](auto rows, std::size_t i) REEL_INLINE {
+        queries.Tile();
         ColumnsTile<rows, vectors>(n, s.ds + i, stride, now.k, c, nullptr, s.dq + i * s.dv + c, s.dv);
       });
     });
@@ -285,13 +288,14 @@ void run_backward(const Input& in, const KeyLists* lists, const Gradients& g, Th
       for (std::int64_t i = unit.first; i < unit.last; ++i) {
         const Block& block = work.blocks[static_cast<std::size_t>(i)];
         const auto [run, next] = block_lists.runs(work, unit, i);
-        compute(
-            {rows_of(in.q, b, h, block.first), side.k, side.v, rows_of(g.out, b, h, block.first),
-             rows_of(g.dout, b, h, block.first), static_cast<std::size_t>(block.count), d, in.scale,
-             run.within(from, to), next.within(from, to), g.lse + (b * shape.heads + h) * shape.queries + block.first,
-             rows_of(g.dq, b, h, block.first), side.dk, side.dv, g.accumulate || range > 0,
-             deltas == nullptr ? nullptr : deltas + (block.first - start.first), range == 0, poll},
-            scratch);
+        const std::int64_t next_queries = i + 1 < unit.last ? work.blocks[static_cast<std::size_t>(i + 1)].count : 0;
+        compute({rows_of(in.q, b, h, block.first), side.k, side.v, rows_of(g.out, b, h, block.first),
+                 rows_of(g.dout, b, h, block.first), static_cast<std::size_t>(block.count), d,
+                 static_cast<std::size_t>(next_queries), in.scale, run.within(from, to), next.within(from, to),
+                 g.lse + (b * shape.heads + h) * shape.queries + block.first, rows_of(g.dq, b, h, block.first), side.dk,
+                 side.dv, g.accumulate || range > 0, deltas == nullptr ? nullptr : deltas + (block.first - start.first),
+                 range == 0, poll},
+                scratch);
       }
       if (side.dk.data != head.dk[from]) add({head.dk[from], head.dk.stride}, {side.dk.data, d}, to - from, d);
       if (side.dv.data != head.dv[from]) add({head.dv[from], head.dv.stride}, {side.dv.data, d}, to - from, d);

@@ -63,6 +63,7 @@ struct ForwardBlock {
 struct BackwardBlock {
   Rows<const float> q, k, v, out, dout;
   std::size_t queries, d;
+  std::size_t next_queries;  // of the block that follows, whose rows of q, dout and dq come after those of this one
   float scale;
   KeyRun keys, next;
   const float* lse;

@@ -18,18 +18,22 @@ namespace reel::attention::HWY_NAMESPACE {
 
 // Scores of a step, in L1: 24 KB (AVX2), 32 KB (AVX-512). Blocks of many queries take many keys and few queries at a
 // time, so that sums are loaded and stored less often. A group of up to 64 takes all its queries at once, if their
-// panels are small too: rows of keys and values, which lie apart, come from L2 once then, not twice. On one Zen 3 core,
-// 192 keys x 32 queries against 96 x 64: 84.8 and 82.0 GFLOP/s dense; with lists of 10 % 73.2 and 76.8 (d = 64), 72.4
-// and 68.9 (d = 128, whose panels of 64 queries take 32 KB). On a Xeon 128 x 64 serves all (96, 128, 192 keys with
-// lists: 242, 247, 230 on two cores).
+// panels are small too: rows of keys and values, which lie apart, come from L2 once then, not twice; and it leaves half
+// of L1 to them. On one Zen 3 core, 192 keys x 32 queries against 96 x 64: 84.8 and 82.0 GFLOP/s dense; with lists of
+// 10 % 73.2 and 76.8 (d = 64), 72.4 and 68.9 (d = 128, whose panels of 64 queries take 32 KB). Against these, on two
+// cores in turn, lists with 64 x 64 run 1.02-1.05 times as fast (d = 64), with 128 x 32 1.00-1.06 times (d = 72, 96,
+// 128); dense would be 2 % slower. On a Xeon 128 x 64 serves all (96, 128, 192 keys with lists: 242, 247, 230 on two
+// cores).
 struct StepShape {
   std::size_t keys, queries;
 };
-constexpr std::size_t kMostStepKeys = HWY_MAX_BYTES == 64 ? 128 : 192, kFewQueries = 2 * kWidth;
+constexpr std::size_t kFewQueries = 2 * kWidth, kGroupStepKeys = 128,
+                      kMostStepKeys = HWY_MAX_BYTES == 64 ? kGroupStepKeys : 192;
 constexpr std::size_t kStepScores = kMostStepKeys * kFewQueries;
 HWY_INLINE StepShape StepOf(std::size_t queries, std::size_t d) {
-  const std::size_t together = queries <= 64 && d <= 64 ? std::max<std::size_t>(64, kFewQueries) : kFewQueries;
-  return {kStepScores / together, together};
+  if (queries > 64) return {kMostStepKeys, kFewQueries};
+  const std::size_t together = d <= 64 ? std::max<std::size_t>(64, kFewQueries) : kFewQueries;
+  return {kGroupStepKeys * kFewQueries / together, together};
 }
 constexpr float kNoScore = -1e30f;  // below every score, and finite: its difference to a score is a number
 
@@ -82,9 +86,9 @@ HWY_INLINE void StepScores(const ForwardScratch& s, const float* const* k_rows, 
   const std::size_t padded = Vectors(count) * kLanes;
   std::memcpy(s.before + q0, s.largest + q0, padded * sizeof(float));
   ForRowTiles(n, [&](auto rows, std::size_t i) REEL_INLINE {
-    if (q0 == 0) ahead.Prefetch(i, rows, d);
     ForPanels(Vectors(count), [&](auto vectors, std::size_t first) REEL_INLINE {
       const std::size_t t = first * kLanes, at = q0 + t;
+      if (q0 == 0) ahead.Prefetch(i, rows, d, t / kWidth, Panels(count));
       ScoreTile<rows, vectors>(k_rows + i, d, s.qt + at * d, s.scores + i * stride + t, stride, s.largest + at);
     });
   });
