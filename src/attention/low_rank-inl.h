@@ -73,32 +73,30 @@ HWY_INLINE bool HasPairProducts() { return __builtin_cpu_supports("avx512vnni");
 HWY_INLINE bool HasPairProducts() { return false; }
 #endif
 
-// sum + the products of both halves of each word; kOne: in one instruction.
+// sum += the products of both halves of each word; kOne: in one instruction. In order, and the sum where it was: left
+// to itself g++ 12 begins all products of a step before it adds the first, so that six of twelve sums live in memory,
+// and copies sums from register to register.
 template <bool kOne = false>
-HWY_INLINE VI AddPairProducts(VI a, VI b, VI sum) {
-#if HWY_TARGET == HWY_AVX3
+HWY_INLINE void AddPairProducts(VI a, VI b, VI& sum) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
   if constexpr (kOne) {
-    asm("vpdpwssd %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
-    return sum;
+    asm volatile("vpdpwssd %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+  } else {
+    decltype(sum.raw) product;
+    asm volatile(
+        "vpmaddwd %3, %2, %1\n\t"
+        "vpaddd %1, %0, %0"
+        : "+v"(sum.raw), "=&v"(product)
+        : "v"(a.raw), "v"(b.raw));
   }
-#endif
-#if HWY_ARCH_X86
+#elif HWY_ARCH_X86
   const hn::Repartition<std::int16_t, DI> dh;
   VI unused = hn::Zero(DI());
-  return hn::ReorderWidenMulAccumulate(DI(), hn::BitCast(dh, a), hn::BitCast(dh, b), sum, unused);
+  sum = hn::ReorderWidenMulAccumulate(DI(), hn::BitCast(dh, a), hn::BitCast(dh, b), sum, unused);
+  asm volatile("" : "+v"(sum.raw));
 #else  // elsewhere that operation adds other lanes
   const VI low = hn::Mul(hn::ShiftRight<16>(hn::ShiftLeft<16>(a)), hn::ShiftRight<16>(hn::ShiftLeft<16>(b)));
-  return hn::Add(sum, hn::Add(low, hn::Mul(hn::ShiftRight<16>(a), hn::ShiftRight<16>(b))));
-#endif
-}
-
-// Keeps the compiler from moving what makes v, or needs it, to the other side: g++ 12 begins all products of a step
-// before it adds the first, and six of twelve accumulators live in memory (no faster than f32).
-HWY_INLINE void InOrder(VI& v) {
-#if HWY_ARCH_X86
-  asm volatile("" : "+v"(v.raw));
-#else
-  (void)v;
+  sum = hn::Add(sum, hn::Add(low, hn::Mul(hn::ShiftRight<16>(a), hn::ShiftRight<16>(b))));
 #endif
 }
 
@@ -119,12 +117,8 @@ HWY_INLINE void MulRows(const std::int32_t* const* rows, std::size_t words, cons
     VI b[kTileVectors];
     Unroll<kTileVectors>([&](auto v) REEL_INLINE { b[v] = hn::LoadU(di, panel.words + w * kWidth + v * kLanes); });
     Unroll<M>([&](auto r) REEL_INLINE {
-      VI a = hn::Set(di, row[r][w]);
-      InOrder(a);
-      Unroll<kTileVectors>([&](auto v) REEL_INLINE {
-        tile.c[r][v] = AddPairProducts<kOne>(a, b[v], tile.c[r][v]);
-        InOrder(tile.c[r][v]);
-      });
+      const VI a = hn::Set(di, row[r][w]);
+      Unroll<kTileVectors>([&](auto v) REEL_INLINE { AddPairProducts<kOne>(a, b[v], tile.c[r][v]); });
     });
   }
 }
