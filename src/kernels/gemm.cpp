@@ -116,8 +116,35 @@ void PackB(const Gemm& g, const Slice& slice, const Range& part, float* packed) 
   }
 }
 
-// Rows of dy^T for one slice: [depth][rows of the tile] for each tile.
+// M rows side by side, [depth][M].
+template <int M>
+HWY_INLINE void PackTileOfRows(const float* from, std::size_t stride, std::size_t depth, float* to) {
+  const hn::Full128<float> d;
+  std::size_t k = 0;
+  for (; k + 4 <= depth; k += 4) {
+    if constexpr (M >= 4) {
+      hn::Vec<hn::Full128<float>> four[4];
+      Unroll<4>([&](auto r) REEL_INLINE { four[r] = hn::LoadU(d, from + r * stride + k); });
+      Transpose4(four);
+      Unroll<4>([&](auto i) REEL_INLINE { hn::StoreU(four[i], d, to + (k + i) * M); });
+    }
+    for (std::size_t r = M >= 4 ? 4 : 0; r < M; ++r) {
+      for (std::size_t i = k; i < k + 4; ++i) to[i * M + r] = from[r * stride + i];
+    }
+  }
+  for (; k < depth; ++k) {
+    for (std::size_t r = 0; r < M; ++r) to[k * M + r] = from[r * stride + k];
+  }
+}
+
+// Rows of A for one slice: [depth][rows of the tile] for each tile.
 void PackA(const Gemm& g, const Slice& slice, const Range& rows, float* packed) {
+  if (g.form != Form::kDytX) {
+    return ForRowTiles(rows.count, [&](auto m, std::size_t i) REEL_INLINE {
+      PackTileOfRows<m>(g.a.data + (rows.first + i) * g.a.stride + slice.first, g.a.stride, slice.depth,
+                        packed + i * slice.depth);
+    });
+  }
   for (std::size_t k0 = 0; k0 < slice.depth; k0 += 16) {  // some rows of dy at a time, or every read misses a page
     ForRowTiles(rows.count, [&](auto m, std::size_t i) REEL_INLINE {
       constexpr std::size_t M = m;
@@ -130,7 +157,7 @@ void PackA(const Gemm& g, const Slice& slice, const Range& rows, float* packed) 
   }
 }
 
-// Rows x panels of C for one slice. packed_a: what PackA made of these rows (kDytX).
+// Rows x panels of C for one slice. packed_a: what PackA made of these rows; null: they are read in place.
 void Multiply(const Gemm& g, const Slice& slice, const Range& rows, const Range& panels, const float* packed_a) {
   const std::size_t panel_floats = slice.depth * kWidth;
   for (std::size_t p = panels.first; p < panels.first + panels.count; ++p) {
@@ -146,7 +173,7 @@ void Multiply(const Gemm& g, const Slice& slice, const Range& rows, const Range&
       const float* next = g.c + (below ? row + M : rows.first) * g.c_stride + (below ? column : column + kWidth);
       const Ahead ahead{next, g.c_stride, std::min<std::size_t>(M, below ? rows.count - end : rows_of_next),
                         panel + panel_floats + line * kLineFloats, lines * end / rows.count - line};
-      if (g.form == Form::kDytX) {
+      if (packed_a != nullptr) {
         GemmTile<M>(g, slice, PackedRowsOfA<M>{packed_a + i * slice.depth}, panel, row, column, ahead);
       } else {
         EvenRowsOfA<M> a{{}, g.a.stride};
@@ -189,6 +216,9 @@ void PackFewRows(const Gemm& g, float* xt) { TransposePanel(g.a.data, g.a.stride
 
 std::size_t PanelWidth() { return kWidth; }
 std::size_t TileRows() { return kTileRows; }
+// Below AVX-512 one stream of A is faster than six, where enough columns pay for packing it (docs/decisions/0005).
+constexpr std::size_t kPackColumns = 192;
+bool PacksRows(const Gemm& g) { return g.form == Form::kDytX || (HWY_MAX_BYTES < 64 && g.columns >= kPackColumns); }
 
 }  // namespace reel::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -203,6 +233,7 @@ HWY_EXPORT(FewRows);
 HWY_EXPORT(PackFewRows);
 HWY_EXPORT(PanelWidth);
 HWY_EXPORT(TileRows);
+HWY_EXPORT(PacksRows);
 
 namespace {
 
@@ -227,8 +258,9 @@ std::size_t block_rows() {
 }
 // Columns in blocks, so that all rows read the packed B of a block (6 MB) from L3: 4608 columns at once would be 21 MB.
 constexpr std::size_t kSliceDepth = 1280, kDeepSlice = 2048, kSmallResult = 1 << 20, kBlockColumns = 1280;
-// For each thread at least, so that a slow moment of one does not keep the others waiting; 4 where rows are packed.
-constexpr std::size_t kChunks = 16;
+// For each thread at least, so that a slow moment of one does not keep the others waiting; fewer will do for dy^T x,
+// whose rows must be packed.
+constexpr std::size_t kChunks = 16, kLeastChunks = 4;
 
 // dy^T x packs both sides for every slice and waits twice, which small results have little work to set against: 384 x
 // 384 from 4096 rows on two cores of a Xeon 245 GFLOP/s in slices of 1024, 265 in slices of 2048; 4608 x 1152 309 and
@@ -266,18 +298,20 @@ void multiply_block(const Gemm& g, std::size_t width, Threads& threads) {
   // The pieces may depend on the number of threads: how rows and columns are cut does not change a bit of the result.
   const auto team = static_cast<std::size_t>(threads.count());
   const std::size_t tile = REEL_DISPATCH(TileRows)(), tiles = pieces_of(g.rows, tile);
-  const bool pack_rows = g.form == Form::kDytX;
-  const std::size_t most_rows = pack_rows ? std::max(kLeastBlockRows, block_rows() / 2) : block_rows();
+  const bool packs = REEL_DISPATCH(PacksRows)(g);
+  const std::size_t most_rows = packs ? std::max(kLeastBlockRows, block_rows() / 2) : block_rows();
   const std::size_t row_pieces = std::min(tiles, pieces_of(pieces_of(g.rows, most_rows), team) * team);
   const auto rows_of = [&](std::size_t i) {  // whole tiles
     const Range part = piece(tiles, row_pieces, i);
     return Range{part.first * tile, std::min(part.count * tile, g.rows - part.first * tile)};
   };
-  // Rows of dy^T are packed where they are used, while they are in L2, if there are enough pieces of rows for all
-  // threads (dy^T x 4096x4608x1152 on a Xeon: 309 instead of 283-297 GFLOP/s); else for all, and columns are cut too.
-  const std::size_t panel_pieces =
-      pack_rows && row_pieces >= 4 * team ? 1 : std::min(panels, pieces_of(kChunks * team, row_pieces));
-  const bool shared_rows = pack_rows && panel_pieces > 1;
+  // Rows of A are packed where they are used, while they are in L2, if there are enough pieces of rows for all threads
+  // (dy^T x 4096x4608x1152 on a Xeon: 309 instead of 283-297 GFLOP/s); else columns are cut too, and rows of dy^T
+  // packed for all.
+  const bool transposed = g.form == Form::kDytX,
+             packed_in_place = packs && row_pieces >= (transposed ? kLeastChunks : kChunks) * team;
+  const std::size_t panel_pieces = packed_in_place ? 1 : std::min(panels, pieces_of(kChunks * team, row_pieces));
+  const bool pack_rows = transposed || packed_in_place, shared_rows = pack_rows && panel_pieces > 1;
   float* packed = threads.shared_scratch(panels * width * deepest + (shared_rows ? g.rows * deepest : 0));
   float* packed_rows = packed + panels * width * deepest;
   const auto pack_a = REEL_DISPATCH(PackA);

@@ -213,30 +213,34 @@ HWY_INLINE VF Exp2(VF x) {
   return one[0];
 }
 
+// Rows become columns: four vectors of 128 bits.
+HWY_INLINE void Transpose4(hn::Vec<hn::Full128<float>> (&rows)[4]) {
+  const hn::Full128<float> d;
+  const hn::Full128<double> dd;
+  const auto a = hn::BitCast(dd, hn::InterleaveLower(d, rows[0], rows[1])),
+             b = hn::BitCast(dd, hn::InterleaveLower(d, rows[2], rows[3])),
+             e = hn::BitCast(dd, hn::InterleaveUpper(d, rows[0], rows[1])),
+             g = hn::BitCast(dd, hn::InterleaveUpper(d, rows[2], rows[3]));
+  rows[0] = hn::BitCast(d, hn::InterleaveLower(dd, a, b));
+  rows[1] = hn::BitCast(d, hn::InterleaveUpper(dd, a, b));
+  rows[2] = hn::BitCast(d, hn::InterleaveLower(dd, e, g));
+  rows[3] = hn::BitCast(d, hn::InterleaveUpper(dd, e, g));
+}
+
 // dst[k * kWidth + j] = factor * src[j * stride + k] for j < rows, k < n; zero for rows <= j < kWidth: one transposed
 // panel. In 4 x 4 blocks of 128-bit vectors.
 inline void TransposePanel(const float* HWY_RESTRICT src, std::size_t stride, std::size_t rows, std::size_t n,
                            float factor, float* HWY_RESTRICT dst) {
   const hn::Full128<float> d;
-  const hn::Full128<double> dd;
   const auto f = hn::Set(d, factor);
   const std::size_t whole = rows / 4 * 4;
   std::size_t k = 0;
   for (; k + 4 <= n; k += 4) {
     for (std::size_t j = 0; j < whole; j += 4) {
-      const auto r0 = hn::Mul(f, hn::LoadU(d, src + (j + 0) * stride + k));
-      const auto r1 = hn::Mul(f, hn::LoadU(d, src + (j + 1) * stride + k));
-      const auto r2 = hn::Mul(f, hn::LoadU(d, src + (j + 2) * stride + k));
-      const auto r3 = hn::Mul(f, hn::LoadU(d, src + (j + 3) * stride + k));
-      const auto a = hn::BitCast(dd, hn::InterleaveLower(d, r0, r1)),
-                 b = hn::BitCast(dd, hn::InterleaveLower(d, r2, r3));
-      const auto e = hn::BitCast(dd, hn::InterleaveUpper(d, r0, r1)),
-                 g = hn::BitCast(dd, hn::InterleaveUpper(d, r2, r3));
-      float* out = dst + k * kWidth + j;
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dd, a, b)), d, out);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dd, a, b)), d, out + kWidth);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dd, e, g)), d, out + 2 * kWidth);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dd, e, g)), d, out + 3 * kWidth);
+      hn::Vec<hn::Full128<float>> four[4];
+      Unroll<4>([&](auto i) REEL_INLINE { four[i] = hn::Mul(f, hn::LoadU(d, src + (j + i) * stride + k)); });
+      Transpose4(four);
+      Unroll<4>([&](auto i) REEL_INLINE { hn::StoreU(four[i], d, dst + (k + i) * kWidth + j); });
     }
     for (std::size_t kk = k; kk < k + 4; ++kk) {
       for (std::size_t j = whole; j < kWidth; ++j)
