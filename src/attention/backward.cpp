@@ -19,16 +19,21 @@ namespace reel::attention::HWY_NAMESPACE {
 // A step computes the scores of all queries of the block, so that a dK or dV row is read and written once per step
 // (tiles of 32 queries: 77-80 instead of 83-86 GFLOP/s at d = 64 on Zen 3). P and dS of a step take about 36 KB each,
 // in L2: 36 keys of 256 queries; small groups take more keys, up to kGradKeys.
-constexpr std::size_t kGradKeys = 96, kGradScores = 36 * kBackwardQueries;
+constexpr std::size_t kGradKeys = 96, kGradScores = 36 * (kBackwardQueries + 16);
 static_assert(kBackwardQueries % kWidth == 0 && kGradScores >= 256 * kWidth);
+
+// Floats from one row of P or dS to the next: an odd number of cache lines, or the columns that dQ reads would lie in a
+// few sets of L1 (36 rows of 256 queries in 4 of 64 sets, nine lines for eight ways).
+constexpr std::size_t kLine = 16;
+inline std::size_t ScoreStride(std::size_t queries) { return ((queries + kLine - 1) / kLine | 1) * kLine; }
 
 struct BackwardScratch {
   std::size_t dv;                     // head_dim in whole vectors, in floats
   float *qt, *doutt, *q, *dout, *dq;  // of the block: panels of Q^T, dO^T, Q and dO; dQ
-  float *p, *ds, *k, *v;              // of a step: P, dS, rows of keys and values that are copied
+  float *p, *ds, *k, *v, *panels;     // of a step: P, dS, rows of keys and values that are copied, panels of keys
   float *lse2, *delta;                // per query
   static std::size_t Floats(std::size_t d) {
-    return 2 * kBackwardQueries * (d + Panels(d) * kWidth) + 2 * kGradScores +
+    return 2 * kBackwardQueries * (d + Panels(d) * kWidth) + 2 * kGradScores + kGradKeys * Panels(d) * kWidth +
            (2 * kGradKeys + kBackwardQueries) * Vectors(d) * kLanes + 2 * kBackwardQueries;
   }
   BackwardScratch(float* at, std::size_t d) : dv(Vectors(d) * kLanes) {
@@ -36,6 +41,7 @@ struct BackwardScratch {
     for (float** each : {&q, &dout}) *each = at, at += kBackwardQueries * Panels(d) * kWidth;
     for (float** each : {&p, &ds}) *each = at, at += kGradScores;
     for (float** each : {&k, &v}) *each = at, at += kGradKeys * dv;
+    panels = at, at += kGradKeys * Panels(d) * kWidth;
     dq = at, at += kBackwardQueries * dv;
     for (float** each : {&lse2, &delta}) *each = at, at += kBackwardQueries;
   }
@@ -111,7 +117,7 @@ void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
   if (b.keys.count == 0 && !b.first_range) return;  // nothing to add
   const DF df;
   const BackwardScratch s(scratch, b.d);
-  const std::size_t stride = Vectors(b.queries) * kLanes;  // of P and dS rows
+  const std::size_t stride = ScoreStride(b.queries);
   const std::size_t step_keys = std::min(kGradKeys, kGradScores / stride);
   PackBlock(b, s);
   StepRows sides[2];  // this step and the next
@@ -152,11 +158,12 @@ void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
     });
     AddRows(n, b.queries, b.d, s.p, stride, s.dout, now.dv);
     AddRows(n, b.queries, b.d, s.ds, stride, s.q, now.dk);
+    const VectorRows keys(now.k, n, s.dv, s.dv, s.panels);
     ForPanels(Vectors(b.d), [&](auto vectors, std::size_t first) REEL_INLINE {
       const std::size_t c = first * kLanes;
       ForRowTiles(b.queries, [&](auto rows, std::size_t i) REEL_INLINE {
         queries.Tile();
-        ColumnsTile<rows, vectors>(n, s.ds + i, stride, now.k, c, nullptr, s.dq + i * s.dv + c, s.dv);
+        ColumnsTile<rows, vectors>(n, s.ds + i, stride, keys.At(c), nullptr, s.dq + i * s.dv + c, s.dv);
       });
     });
     b.poll();

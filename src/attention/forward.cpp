@@ -63,16 +63,16 @@ HWY_INLINE VF ExpAndSum(float* p, std::size_t stride, std::size_t n, VF largest)
 struct ForwardScratch {
   std::size_t dv;                          // head_dim in whole vectors, in floats
   float *qt, *out;                         // Q^T panels and output of the block
-  float *scores, *keys, *values;           // of a step: scores, rows of keys and values that are copied
+  float *scores, *keys, *values;           // of a step: scores; rows of keys and values, where they are copied
   float *largest, *before, *sum, *factor;  // per query
   static std::size_t Floats(std::size_t d) {
-    return kForwardQueries * d + kWidth * d + kStepScores + 2 * kMostStepKeys * Vectors(d) * kLanes +
+    return kForwardQueries * d + kWidth * d + kStepScores + 2 * kMostStepKeys * Panels(d) * kWidth +
            kForwardQueries * Vectors(d) * kLanes + 4 * (kForwardQueries + kWidth);
   }
   ForwardScratch(float* p, std::size_t d) : dv(Vectors(d) * kLanes) {
     qt = p, p += (kForwardQueries + kWidth) * d;
     scores = p, p += kStepScores;
-    for (float** each : {&keys, &values}) *each = p, p += kMostStepKeys * dv;
+    for (float** each : {&keys, &values}) *each = p, p += kMostStepKeys * Panels(d) * kWidth;
     out = p, p += kForwardQueries * dv;
     for (float** each : {&largest, &before, &sum, &factor}) *each = p, p += kForwardQueries + kWidth;
   }
@@ -134,14 +134,14 @@ void ForwardOneBlock(const ForwardBlock& b, float* scratch) {
                                                          : 0;
     const AheadInputs ahead{k_rows[side ^ 1], v_rows[side ^ 1], following};
     PlaceRows(k_rows[side], n, b.k.stride, b.d, s.keys);
-    PlaceRows(v_rows[side], n, b.v.stride, b.d, s.values);
+    const VectorRows values(v_rows[side], n, b.v.stride, b.d, s.values);
     for (std::size_t q0 = 0; q0 < b.queries; q0 += shape.queries) {
       const std::size_t count = std::min(shape.queries, b.queries - q0);
       StepScores(s, k_rows[side], n, ahead, b.d, q0, count, shape.queries);
       ForPanels(Vectors(b.d), [&](auto vectors, std::size_t first) REEL_INLINE {
         const std::size_t c = first * kLanes;
         ForRowTiles(count, [&](auto rows, std::size_t i) REEL_INLINE {
-          ColumnsTile<rows, vectors>(n, s.scores + i, shape.queries, v_rows[side], c, s.factor + q0 + i,
+          ColumnsTile<rows, vectors>(n, s.scores + i, shape.queries, values.At(c), s.factor + q0 + i,
                                      s.out + (q0 + i) * s.dv + c, s.dv);
         });
       });
