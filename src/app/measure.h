@@ -26,8 +26,8 @@ struct BenchRow {
   std::map<std::string, double> more;  // further figures, JSON only
 };
 
-// Collects rows, printing each as it comes; the peak is measured before the first and after the last row, the better
-// counts.
+// Collects rows, printing each as it comes; the peak is measured before the first, beside each and after the last row,
+// the best counts.
 class Bench {
  public:
   Bench(std::string title, Threads& threads);
