@@ -21,7 +21,7 @@ namespace reel::attention::HWY_NAMESPACE {
 // panels are small too: rows of keys and values, which lie apart, come from L2 once then, not twice; and it leaves half
 // of L1 to them. On one Zen 3 core, 192 keys x 32 queries against 96 x 64: 84.8 and 82.0 GFLOP/s dense; with lists of
 // 10 % 73.2 and 76.8 (d = 64), 72.4 and 68.9 (d = 128, whose panels of 64 queries take 32 KB). Against these, on two
-// cores in turn, lists with 64 x 64 run 1.02-1.05 times as fast (d = 64), with 128 x 32 1.00-1.06 times (d = 72, 96,
+// cores in turn, lists with 64 x 64 run 0.96-1.05 times as fast (d = 64), with 128 x 32 0.99-1.07 times (d = 72, 96,
 // 128); dense would be 2 % slower. On a Xeon 128 x 64 serves all (96, 128, 192 keys with lists: 242, 247, 230 on two
 // cores).
 struct StepShape {

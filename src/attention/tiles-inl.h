@@ -38,8 +38,13 @@ struct Ahead {
   T* const* b;
   std::size_t count;
   // Rows i to i + rows - 1 of both, as far as they exist: lines part, part + parts, ... of each. A few with every tile:
-  // those of a whole row of tiles at once would be more than a core can wait for (24 on Zen 3).
+  // those of a whole row of tiles at once would be more than a core can wait for (24 on Zen 3). With AVX-512 all with
+  // the first of the parts, which suits a Xeon better (docs/decisions/0015).
   HWY_INLINE void Prefetch(std::size_t i, std::size_t rows, std::size_t d, std::size_t part, std::size_t parts) const {
+    if constexpr (HWY_MAX_BYTES == 64) {
+      if (part > 0) return;
+      parts = 1;
+    }
     for (std::size_t r = i; r < std::min(i + rows, count); ++r) {
       for (std::size_t c = 16 * part; c < d; c += 16 * parts) {
         __builtin_prefetch(a[r] + c, kWrite, 2);
