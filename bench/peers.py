@@ -51,6 +51,8 @@ def reel_rows(verb, threads, **options):
     """The rows of one `reel bench`, by case."""
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         command = [REEL, "bench", verb, "--threads", str(threads), "--json", out.name]
+        if verb != "train":
+            command += ["--rounds", "3"]  # of 0.15 s for each case, about as long as peers get
         for name, value in options.items():
             command += ["--" + name.replace("_", "-"), str(value)]
         run = subprocess.run(command, capture_output=True, text=True)

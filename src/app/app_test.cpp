@@ -55,6 +55,7 @@ TEST(App, NumbersOutOfRangeAreRefusedBeforeAnythingIsMeasured) {
   EXPECT_EQ(reel({"bench", "attention", "--tokens", "64", "--sparsity", "-1"}), 2);
   EXPECT_EQ(reel({"bench", "attention", "--tokens", "64", "--sparsity", "nan"}), 2);
   EXPECT_EQ(reel({"bench", "gemm", "--m", "0"}), 2);
+  EXPECT_EQ(reel({"bench", "gemm", "--rounds", "0"}), 2);
   EXPECT_EQ(reel({"bench", "train", "--steps", "0"}), 2);
   EXPECT_EQ(reel({"bench", "train", "--tokens", "0"}), 2);
 }

@@ -35,7 +35,7 @@ struct LinearShape {
   std::int64_t m, n, k;
 };
 
-void bench_linear(const LinearShape& shape, Threads& threads, Bench& bench) {
+void bench_linear(const LinearShape& shape, int rounds, Threads& threads, Bench& bench) {
   const auto [m, n, k] = std::tuple(static_cast<std::size_t>(shape.m), static_cast<std::size_t>(shape.n),
                                     static_cast<std::size_t>(shape.k));
   Buffer<float> x(m * k), w(n * k), dy(m * n), y(m * n), dx(m * k), dw(n * k), bias(n);
@@ -51,7 +51,7 @@ void bench_linear(const LinearShape& shape, Threads& threads, Bench& bench) {
   const char* names[] = {"x W^T", "dy W", "dy^T x"};
   std::vector<std::function<void()>> works;
   for (const kernels::Gemm& form : forms) works.emplace_back([&] { kernels::gemm(form, threads); });
-  const std::vector<double> seconds = best_in_turn(works);
+  const std::vector<double> seconds = best_in_turn(works, rounds);
   for (std::size_t i = 0; i < 3; ++i) {
     bench.add({.name = fmt::format("{} {}x{}x{}", names[i], m, n, k),
                .seconds = seconds[i],
@@ -70,7 +70,7 @@ void bench_gemm(const BenchOptions& options) {
   }
   Threads threads(options.threads);
   Bench bench("gemm, f32: y = x W^T + b and its gradients, x is m x k, W is n x k", threads);
-  for (const LinearShape& shape : shapes) bench_linear(shape, threads, bench);
+  for (const LinearShape& shape : shapes) bench_linear(shape, options.rounds, threads, bench);
   bench.finish(options.json);
 }
 
@@ -96,14 +96,21 @@ void add_bench(Verb& parser, Action& action) {
         ->between(1, kMostTokens)
         ->capture_default_str();
   };
+  const auto add_rounds = [&](Verb* sub) {
+    sub->add_option("--rounds", options->rounds, "turns that each case gets at most; three if no more are needed")
+        ->between(1, 1000)
+        ->capture_default_str();
+  };
   add("peak", "multiply-add rate and memory bandwidths", bench_peak);
   Verb* gemm = add("gemm", "linear layers, forward and both gradients", bench_gemm);
   gemm->add_option("--m", options->m, "rows of x (tokens)")->between(1, 1 << 20);
   gemm->add_option("--n", options->n, "rows of W (outputs)")->between(1, 1 << 20);
   gemm->add_option("--k", options->k, "columns of x and W (inputs)")->between(1, 1 << 20);
+  add_rounds(gemm);
   Verb* attention = add("attention", "dense and sparse attention, forward and backward", bench_attention);
   add_tokens(attention);
   add_group(attention);
+  add_rounds(attention);
   attention->add_option("--block", options->block, "keys that are chosen together: 1, or a multiple of 64")
       ->capture_default_str();
   attention->add_option("--lists", options->lists, "attend to the key lists of this file instead of random ones")
@@ -111,6 +118,7 @@ void add_bench(Verb& parser, Action& action) {
   Verb* select = add("select", "choice of the heaviest keys of each group", bench_select);
   add_tokens(select);
   add_group(select);
+  add_rounds(select);
   select->add_option("--rank", options->rank, "floats of a low-rank query or key")
       ->between(1, 4096)
       ->capture_default_str();

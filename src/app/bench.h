@@ -12,6 +12,7 @@ namespace reel::app {
 struct BenchOptions {
   int threads = default_threads();
   std::string json;
+  int rounds = 8;  // at most, of cases that take turns: gemm, attention, select
   // gemm: x is m x k, W is n x k
   std::int64_t m = 0, n = 0, k = 0;
   // attention and select; 0, a negative sparsity: not given

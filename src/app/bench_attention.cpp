@@ -69,12 +69,12 @@ class AttentionTable {
     auto tensors = std::make_shared<Tensors>(shape, tokens_first);
     entries_.push_back({std::move(tensors), std::move(cases), std::move(report)});
   }
-  void run() const {
+  void run(int rounds) const {
     std::vector<std::function<void()>> works;
     for (const Entry& entry : entries_) {
       for (const AttentionCase& each : entry.cases) add_works(*entry.tensors, each, works);
     }
-    const std::vector<double> seconds = best_in_turn(works);
+    const std::vector<double> seconds = best_in_turn(works, rounds);
     std::size_t at = 0;
     for (const Entry& entry : entries_) {
       std::vector<PassTimes> times;
@@ -213,7 +213,7 @@ KeyLists very_different_heads(std::int64_t tokens) {
   return builder.finish();
 }
 
-void bench_table(Threads& threads, Bench& bench) {
+void bench_table(int rounds, Threads& threads, Bench& bench) {
   Threads one_thread(1);
   AttentionTable table;
   for (const attention::Shape& shape : {attention::Shape{1, 4, 2048, 2048, 64},
@@ -233,7 +233,7 @@ void bench_table(Threads& threads, Bench& bench) {
   add_threads("one sparse head (10%)", one, make_lists(one, 64, 1, 0.9), one_thread, threads, bench, table);
   add_threads("16 uneven heads", {1, 16, 4096, 4096, 64}, very_different_heads(4096), one_thread, threads, bench,
               table);
-  table.run();
+  table.run(rounds);
 }
 
 }  // namespace
@@ -247,12 +247,12 @@ void bench_attention(const BenchOptions& o) {
     Bench bench("attention over " + o.lists, threads);
     AttentionTable table;
     add_lists(shape, false, std::move(lists), "", threads, bench, table);
-    table.run();
+    table.run(o.rounds);
     return bench.finish(o.json);
   }
   if (o.heads == 0 && o.tokens == 0 && o.head_dim == 0 && o.sparsity < 0) {
-    Bench bench("attention, f32, heads x tokens x head_dim, all cases in turn (about two minutes)", threads);
-    bench_table(threads, bench);
+    Bench bench("attention, f32, heads x tokens x head_dim, all cases in turn (one to three minutes)", threads);
+    bench_table(o.rounds, threads, bench);
     return bench.finish(o.json);
   }
   const attention::Shape shape{1, o.heads != 0 ? o.heads : 4, o.tokens != 0 ? o.tokens : 8192,
@@ -265,7 +265,7 @@ void bench_attention(const BenchOptions& o) {
   if (o.sparsity >= 0) sparsities.push_back(o.sparsity);
   AttentionTable table;
   add_shape(shape, sparsities, o.group, o.block, threads, bench, table);
-  table.run();
+  table.run(o.rounds);
   bench.finish(o.json);
 }
 

@@ -24,7 +24,7 @@ struct SelectShape {
 };
 
 // Selection beside the dense forward attention that it is meant to save, in turn.
-void bench_shape(const SelectShape& s, Threads& threads, Bench& bench) {
+void bench_shape(const SelectShape& s, int rounds, Threads& threads, Bench& bench) {
   const std::int64_t floats = s.heads * s.tokens * s.head_dim;
   const Buffer<float> q = normal(floats, 1), k = normal(floats, 2), v = normal(floats, 3);
   Buffer<float> out(q.size()), lse(static_cast<std::size_t>(s.heads * s.tokens));
@@ -58,7 +58,7 @@ void bench_shape(const SelectShape& s, Threads& threads, Bench& bench) {
   }
   std::vector<std::function<void()>> works = {[&] { attention::forward_dense(dense, result, threads); }};
   for (const attention::SelectInput& in : inputs) works.emplace_back([&] { attention::select(in, threads); });
-  const std::vector<double> seconds = best_in_turn(works);
+  const std::vector<double> seconds = best_in_turn(works, rounds);
 
   const double pairs = static_cast<double>(s.heads) * static_cast<double>(s.tokens) * static_cast<double>(s.tokens);
   bench.add({.name = fmt::format("dense forward {}x{}x{}", s.heads, s.tokens, s.head_dim),
@@ -86,7 +86,8 @@ void bench_select(const BenchOptions& o) {
   Threads threads(o.threads);
   Bench bench(fmt::format("selection of {:.0f} % of the keys, groups of {}, rank {}", 100 * share, o.group, o.rank),
               threads);
-  for (const std::int64_t n : tokens) bench_shape({heads, n, d, o.group, o.rank, o.samples, share}, threads, bench);
+  for (const std::int64_t n : tokens)
+    bench_shape({heads, n, d, o.group, o.rank, o.samples, share}, o.rounds, threads, bench);
   bench.finish(o.json);
 }
 
