@@ -16,16 +16,18 @@
 HWY_BEFORE_NAMESPACE();
 namespace reel::attention::HWY_NAMESPACE {
 
-// A step computes the scores of all queries of the block, so that a dK or dV row is read and written once per step
-// (tiles of 32 queries: 77-80 instead of 83-86 GFLOP/s at d = 64 on Zen 3). P and dS of a step take about 36 KB each,
-// in L2: 36 keys of 256 queries; small groups take more keys, up to kGradKeys.
-constexpr std::size_t kGradKeys = 96, kGradScores = 36 * (kBackwardQueries + 16);
-static_assert(kBackwardQueries % kWidth == 0 && kGradScores >= 256 * kWidth);
-
 // Floats from one row of P or dS to the next: an odd number of cache lines, or the columns that dQ reads would lie in a
 // few sets of L1 (36 rows of 256 queries in 4 of 64 sets, nine lines for eight ways).
-constexpr std::size_t kLine = 16;
-inline std::size_t ScoreStride(std::size_t queries) { return ((queries + kLine - 1) / kLine | 1) * kLine; }
+constexpr std::size_t ScoreStride(std::size_t queries) {
+  constexpr std::size_t kLine = 16;
+  return ((queries + kLine - 1) / kLine | 1) * kLine;
+}
+
+// A step computes the scores of all queries of the block, so that a dK or dV row is read and written once per step
+// (tiles of 32 queries: 77-80 instead of 83-86 GFLOP/s at d = 64 on Zen 3). P and dS of a step take about 38 KB each,
+// in L2: 36 keys of 256 queries; small groups take more keys, up to kGradKeys.
+constexpr std::size_t kGradKeys = 96, kGradScores = 36 * ScoreStride(kBackwardQueries);
+static_assert(kBackwardQueries % kWidth == 0 && kGradScores >= 256 * kWidth);
 
 struct BackwardScratch {
   std::size_t dv;                     // head_dim in whole vectors, in floats
@@ -113,6 +115,29 @@ HWY_INLINE void AddRows(std::size_t n, std::size_t queries, std::size_t d, const
   });
 }
 
+// Rows of q, dO and dQ that the next block will pack or add to, asked for a few with every tile of this one: they lie
+// apart and come from memory where a head is long.
+class AheadQueries {
+ public:
+  AheadQueries(const BackwardBlock& b, std::size_t tiles)
+      : arrays_{b.q, b.dout, {b.dq.data, b.dq.stride}},
+        first_(b.queries),
+        rows_(b.next_queries * kArrays),
+        d_(b.d),
+        tiles_(tiles) {}
+  HWY_INLINE void Tile() {
+    for (due_ += rows_; due_ >= tiles_ && at_ < rows_; due_ -= tiles_, ++at_) {
+      const float* row = arrays_[at_ % kArrays][first_ + at_ / kArrays];
+      for (std::size_t c = 0; c < d_; c += 16) __builtin_prefetch(row + c, 0, 2);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kArrays = 3;
+  Rows<const float> arrays_[kArrays];
+  std::size_t first_, rows_, d_, tiles_, at_ = 0, due_ = 0;
+};
+
 void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
   if (b.keys.count == 0 && !b.first_range) return;  // nothing to add
   const DF df;
@@ -131,8 +156,7 @@ void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
     return n;
   };
   const Steps steps(b.keys.count, step_keys);
-  AheadQueries<3> queries({b.q, b.dout, {b.dq.data, b.dq.stride}}, b.queries, b.next_queries, b.d,
-                          steps.count * Panels(b.d) * ((b.queries + kTileRows - 1) / kTileRows));
+  AheadQueries queries(b, steps.count * Panels(b.d) * ((b.queries + kTileRows - 1) / kTileRows));
   std::size_t n = steps.count > 0 ? take(b.keys, 0, sides[0]) : 0;
   for (std::size_t step = 0; step < steps.count; ++step) {
     StepRows& now = sides[step % 2];

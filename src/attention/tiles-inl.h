@@ -56,28 +56,6 @@ struct Ahead {
 using AheadInputs = Ahead<0, const float>;
 using AheadOutputs = Ahead<1, float>;
 
-// Rows of queries that the next block will pack or add to, asked for a few with every tile of this one: they lie apart
-// and come from memory where a head is long.
-template <int kArrays>
-class AheadQueries {
- public:
-  AheadQueries(const Rows<const float> (&arrays)[kArrays], std::size_t first, std::size_t count, std::size_t d,
-               std::size_t tiles)
-      : first_(first), rows_(count * kArrays), d_(d), tiles_(tiles) {
-    std::copy_n(arrays, kArrays, arrays_);
-  }
-  HWY_INLINE void Tile() {
-    for (due_ += rows_; due_ >= tiles_ && at_ < rows_; due_ -= tiles_, ++at_) {
-      const float* row = arrays_[at_ % kArrays][first_ + at_ / kArrays];
-      for (std::size_t c = 0; c < d_; c += 16) __builtin_prefetch(row + c, 0, 2);
-    }
-  }
-
- private:
-  Rows<const float> arrays_[kArrays];
-  std::size_t first_, rows_, d_, tiles_, at_ = 0, due_ = 0;
-};
-
 // Keys of a block in steps of nearly equal size: 410 keys in steps of at most 96 are 5 of 82, not 4 of 96 and one
 // of 26.
 struct Steps {
@@ -233,8 +211,8 @@ HWY_INLINE void PlaceRows(const float** rows, std::size_t n, std::size_t stride,
 
 // Rows of a step that are read as vectors, the B of P V and of dS K: At(c) from column c on. Below AVX-512 they are
 // copied to panels. Rows 256 or 512 bytes apart would use a quarter or an eighth of the sets of L1, and every tile
-// fetch them from L2 again: in turn on two Zen 3 cores, medians, forward runs 1.02-1.06 times as fast dense
-// and 1.03-1.10 with lists, backward 1.01-1.03. `memory` has room for n rows in whole panels.
+// fetch them from L2 again: in turn on two Zen 3 cores, medians, forward runs 1.02-1.06 times as fast dense and
+// 1.02-1.11 with lists, backward 1.00-1.03. `memory` has room for n rows in whole panels.
 class VectorRows {
  public:
   VectorRows(const float** rows, std::size_t n, std::size_t stride, std::size_t d, float* memory)
