@@ -27,7 +27,7 @@ constexpr std::size_t ScoreStride(std::size_t queries) {
 // (tiles of 32 queries: 77-80 instead of 83-86 GFLOP/s at d = 64 on Zen 3). P and dS of a step take about 38 KB each,
 // in L2: 36 keys of 256 queries; small groups take more keys, up to kGradKeys.
 constexpr std::size_t kGradKeys = 96, kGradScores = 36 * ScoreStride(kBackwardQueries);
-static_assert(kBackwardQueries % kWidth == 0 && kGradScores >= 256 * kWidth);
+static_assert(kBackwardQueries % kWidth == 0 && 2 * kGradScores >= 256 * kWidth);
 
 struct BackwardScratch {
   std::size_t dv;                     // head_dim in whole vectors, in floats
@@ -53,7 +53,7 @@ struct BackwardScratch {
 HWY_INLINE void SumDelta(const BackwardBlock& b, const BackwardScratch& s) {
   const DF df;
   for (std::size_t i = 0; i < b.queries; i += kWidth) {
-    float* out = s.p;  // not in use before the first step
+    float* out = s.p;  // and dS behind it: not in use before the first step
     TransposePanel(b.out[i], b.out.stride, std::min(kWidth, b.queries - i), b.d, 1.0f, out);
     VF sum[kTileVectors];
     Unroll<kTileVectors>([&](auto v) REEL_INLINE { sum[v] = hn::Zero(df); });
@@ -103,39 +103,39 @@ HWY_INLINE void FetchForWriting(float* const* rows, std::size_t first, std::size
 }
 
 HWY_INLINE void AddRows(std::size_t n, std::size_t queries, std::size_t d, const float* a, std::size_t a_stride,
-                        const float* panels, float* const* out) {
+                        const float* panels, float* const* out, Fetcher& ahead) {
   // Rows outside, columns inside: a dK row is touched once (the other way round 53 instead of 70 GFLOP/s with token
   // lists).
   ForRowTiles(n, [&](auto rows, std::size_t i) REEL_INLINE {
-    ForPanels(Vectors(d), [&](auto vectors, std::size_t first) REEL_INLINE {
-      const std::size_t c = first * kLanes;
+    ForColumns(d, [&](auto vectors, std::size_t c) REEL_INLINE {
       FetchForWriting(out, i + rows, std::min(i + 2 * rows, n), c, vectors * kLanes);
-      RowsTile<rows, vectors>(queries, a + i * a_stride, a_stride, panels + c * queries, out + i, c, d - c);
+      RowsTile<rows, vectors>(queries, a + i * a_stride, a_stride, panels + c * queries, out + i, c, d - c, ahead);
     });
   });
 }
 
-// Rows of q, dO and dQ that the next block will pack or add to, asked for a few with every tile of this one: they lie
-// apart and come from memory where a head is long.
-class AheadQueries {
+// Rows that tiles of a step ask for: those of the keys of the next step, in the order in which it needs them, and its share
+// of the rows of q, dO and dQ of the next block, which lie apart and come from memory where a head is long.
+class RowsAhead {
  public:
-  AheadQueries(const BackwardBlock& b, std::size_t tiles)
-      : arrays_{b.q, b.dout, {b.dq.data, b.dq.stride}},
-        first_(b.queries),
-        rows_(b.next_queries * kArrays),
-        d_(b.d),
-        tiles_(tiles) {}
-  HWY_INLINE void Tile() {
-    for (due_ += rows_; due_ >= tiles_ && at_ < rows_; due_ -= tiles_, ++at_) {
-      const float* row = arrays_[at_ % kArrays][first_ + at_ / kArrays];
-      for (std::size_t c = 0; c < d_; c += 16) __builtin_prefetch(row + c, 0, 2);
+  void AddKeys(const StepRows& rows, std::size_t n) {
+    Add(rows.k, n), Add(rows.v, n), Add(rows.dv, n), Add(rows.dk, n);
+  }
+  void AddQueries(const BackwardBlock& b, std::size_t first, std::size_t last) {
+    for (std::size_t i = b.queries + first; i < b.queries + last; ++i) {
+      for (const float* row : {b.q[i], b.dout[i], static_cast<const float*>(b.dq[i])}) rows_[count_++] = row;
     }
   }
+  Fetcher Over(std::size_t d, std::size_t calls) const { return {rows_, count_, d, calls}; }
 
  private:
-  static constexpr std::size_t kArrays = 3;
-  Rows<const float> arrays_[kArrays];
-  std::size_t first_, rows_, d_, tiles_, at_ = 0, due_ = 0;
+  template <class Row>
+  void Add(const Row* rows, std::size_t n) {
+    std::copy_n(rows, n, rows_ + count_);
+    count_ += n;
+  }
+  const float* rows_[4 * kGradKeys + 3 * kBackwardQueries];
+  std::size_t count_ = 0;
 };
 
 void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
@@ -156,7 +156,11 @@ void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
     return n;
   };
   const Steps steps(b.keys.count, step_keys);
-  AheadQueries queries(b, steps.count * Panels(b.d) * ((b.queries + kTileRows - 1) / kTileRows));
+  const auto calls = [&](std::size_t keys) {  // of Fetcher::Step in a step
+    const std::size_t tiles = RowTiles(keys), columns = Panels(b.d);
+    return 2 * tiles * (Panels(b.queries) * (b.d / kFetchSteps) + columns * (b.queries / kFetchSteps)) +
+           columns * RowTiles(b.queries) * (keys / kFetchSteps);
+  };
   std::size_t n = steps.count > 0 ? take(b.keys, 0, sides[0]) : 0;
   for (std::size_t step = 0; step < steps.count; ++step) {
     StepRows& now = sides[step % 2];
@@ -164,30 +168,28 @@ void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
     const std::size_t following = step + 1 < steps.count ? take(b.keys, step + 1, then)
                                   : b.next.count > 0     ? take(b.next, 0, then)
                                                          : 0;
-    const AheadInputs inputs{then.k, then.v, following};
-    const AheadOutputs outputs{then.dk, then.dv, following};
+    RowsAhead rows_ahead;
+    rows_ahead.AddKeys(then, following);
+    rows_ahead.AddQueries(b, b.next_queries * step / steps.count, b.next_queries * (step + 1) / steps.count);
+    Fetcher ahead = rows_ahead.Over(b.d, calls(n));
     PlaceRows(now.k, n, b.k.stride, b.d, s.k);
     PlaceRows(now.v, n, b.v.stride, b.d, s.v);
     ForPanels(Vectors(b.queries), [&](auto vectors, std::size_t first) REEL_INLINE {
       const std::size_t t = first * kLanes;
       ForRowTiles(n, [&](auto rows, std::size_t i) REEL_INLINE {
-        inputs.Prefetch(i, rows, b.d, t / kWidth, Panels(b.queries));
-        ProbabilityTile<rows, vectors>(now.k + i, b.d, s.qt + t * b.d, s.lse2 + t, s.p + i * stride + t, stride);
+        ProbabilityTile<rows, vectors>(now.k + i, b.d, s.qt + t * b.d, s.lse2 + t, s.p + i * stride + t, stride, ahead);
       });
       ForRowTiles(n, [&](auto rows, std::size_t i) REEL_INLINE {
-        outputs.Prefetch(i, rows, b.d, t / kWidth, Panels(b.queries));
         ScoreGradTile<rows, vectors>(now.v + i, b.d, s.doutt + t * b.d, s.delta + t, s.p + i * stride + t,
-                                     s.ds + i * stride + t, stride);
+                                     s.ds + i * stride + t, stride, ahead);
       });
     });
-    AddRows(n, b.queries, b.d, s.p, stride, s.dout, now.dv);
-    AddRows(n, b.queries, b.d, s.ds, stride, s.q, now.dk);
+    AddRows(n, b.queries, b.d, s.p, stride, s.dout, now.dv, ahead);
+    AddRows(n, b.queries, b.d, s.ds, stride, s.q, now.dk, ahead);
     const VectorRows keys(now.k, n, s.dv, s.dv, s.panels);
-    ForPanels(Vectors(b.d), [&](auto vectors, std::size_t first) REEL_INLINE {
-      const std::size_t c = first * kLanes;
+    ForColumns(b.d, [&](auto vectors, std::size_t c) REEL_INLINE {
       ForRowTiles(b.queries, [&](auto rows, std::size_t i) REEL_INLINE {
-        queries.Tile();
-        ColumnsTile<rows, vectors>(n, s.ds + i, stride, keys.At(c), nullptr, s.dq + i * s.dv + c, s.dv);
+        ColumnsTile<rows, vectors>(n, s.ds + i, stride, keys.At<vectors>(c), nullptr, s.dq + i * s.dv + c, s.dv, ahead);
       });
     });
     b.poll();

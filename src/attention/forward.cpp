@@ -27,7 +27,7 @@ namespace reel::attention::HWY_NAMESPACE {
 struct StepShape {
   std::size_t keys, queries;
 };
-constexpr std::size_t kFewQueries = 2 * kWidth, kGroupStepKeys = 128,
+constexpr std::size_t kFewQueries = HWY_MAX_BYTES == 64 ? 64 : 2 * kWidth, kGroupStepKeys = 128,
                       kMostStepKeys = HWY_MAX_BYTES == 64 ? kGroupStepKeys : 192;
 constexpr std::size_t kStepScores = kMostStepKeys * kFewQueries;
 HWY_INLINE StepShape StepOf(std::size_t queries, std::size_t d) {
@@ -80,7 +80,7 @@ struct ForwardScratch {
 
 // Scores, running maximum, exponentials and sums of one step for queries [q0, q0 + count); rows of scores are `stride`
 // floats apart.
-HWY_INLINE void StepScores(const ForwardScratch& s, const float* const* k_rows, std::size_t n, const AheadInputs& ahead,
+HWY_INLINE void StepScores(const ForwardScratch& s, const float* const* k_rows, std::size_t n, Fetcher& ahead,
                            std::size_t d, std::size_t q0, std::size_t count, std::size_t stride) {
   const DF df;
   const std::size_t padded = Vectors(count) * kLanes;
@@ -88,8 +88,7 @@ HWY_INLINE void StepScores(const ForwardScratch& s, const float* const* k_rows, 
   ForRowTiles(n, [&](auto rows, std::size_t i) REEL_INLINE {
     ForPanels(Vectors(count), [&](auto vectors, std::size_t first) REEL_INLINE {
       const std::size_t t = first * kLanes, at = q0 + t;
-      if (q0 == 0) ahead.Prefetch(i, rows, d, t / kWidth, Panels(count));
-      ScoreTile<rows, vectors>(k_rows + i, d, s.qt + at * d, s.scores + i * stride + t, stride, s.largest + at);
+      ScoreTile<rows, vectors>(k_rows + i, d, s.qt + at * d, s.scores + i * stride + t, stride, s.largest + at, ahead);
     });
   });
   for (std::size_t t = 0; t < padded; t += kLanes) {
@@ -115,34 +114,35 @@ void ForwardOneBlock(const ForwardBlock& b, float* scratch) {
   }
 
   const StepShape shape = StepOf(b.queries, b.d);
-  const float *k_rows[2][kMostStepKeys], *v_rows[2][kMostStepKeys];  // this step and the next
-  const auto take = [&](const KeyRun& keys, std::size_t step, std::size_t side) {
+  const float* rows[2][2 * kMostStepKeys];  // of this step and the next: keys, and the values after them
+  const auto take = [&](const KeyRun& keys, std::size_t step, const float** side) {
     const Steps cut(keys.count, shape.keys);
     const std::size_t first = cut.First(step), n = cut.Size(step);
     for (std::size_t i = 0; i < n; ++i) {
       const std::size_t key = keys(first + i);
-      k_rows[side][i] = b.k[key], v_rows[side][i] = b.v[key];
+      side[i] = b.k[key], side[n + i] = b.v[key];
     }
     return n;
   };
   const Steps steps(b.keys.count, shape.keys);
-  std::size_t n = steps.count > 0 ? take(b.keys, 0, 0) : 0;
+  std::size_t n = steps.count > 0 ? take(b.keys, 0, rows[0]) : 0;
   for (std::size_t step = 0; step < steps.count; ++step) {
-    const std::size_t side = step % 2;
-    const std::size_t following = step + 1 < steps.count ? take(b.keys, step + 1, side ^ 1)
-                                  : b.next.count > 0     ? take(b.next, 0, side ^ 1)
+    const float **const now = rows[step % 2], **const then = rows[step % 2 ^ 1];
+    const std::size_t following = step + 1 < steps.count ? take(b.keys, step + 1, then)
+                                  : b.next.count > 0     ? take(b.next, 0, then)
                                                          : 0;
-    const AheadInputs ahead{k_rows[side ^ 1], v_rows[side ^ 1], following};
-    PlaceRows(k_rows[side], n, b.k.stride, b.d, s.keys);
-    const VectorRows values(v_rows[side], n, b.v.stride, b.d, s.values);
+    Fetcher ahead(then, 2 * following, b.d,
+                  RowTiles(n) * Panels(b.queries) * (b.d / kFetchSteps) +
+                      RowTiles(b.queries) * Panels(b.d) * (n / kFetchSteps));
+    PlaceRows(now, n, b.k.stride, b.d, s.keys);
+    const VectorRows values(now + n, n, b.v.stride, b.d, s.values);
     for (std::size_t q0 = 0; q0 < b.queries; q0 += shape.queries) {
       const std::size_t count = std::min(shape.queries, b.queries - q0);
-      StepScores(s, k_rows[side], n, ahead, b.d, q0, count, shape.queries);
-      ForPanels(Vectors(b.d), [&](auto vectors, std::size_t first) REEL_INLINE {
-        const std::size_t c = first * kLanes;
-        ForRowTiles(count, [&](auto rows, std::size_t i) REEL_INLINE {
-          ColumnsTile<rows, vectors>(n, s.scores + i, shape.queries, values.At(c), s.factor + q0 + i,
-                                     s.out + (q0 + i) * s.dv + c, s.dv);
+      StepScores(s, now, n, ahead, b.d, q0, count, shape.queries);
+      ForColumns(b.d, [&](auto vectors, std::size_t c) REEL_INLINE {
+        ForRowTiles(count, [&](auto rows_of_tile, std::size_t i) REEL_INLINE {
+          ColumnsTile<rows_of_tile, vectors>(n, s.scores + i, shape.queries, values.At<vectors>(c), s.factor + q0 + i,
+                                             s.out + (q0 + i) * s.dv + c, s.dv, ahead);
         });
       });
     }

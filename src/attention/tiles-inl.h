@@ -31,30 +31,36 @@ using namespace reel::kernels::HWY_NAMESPACE;  // NOLINT: the tile vocabulary
 
 constexpr float kLog2E = 1.44269504088896340736f, kLn2 = 0.69314718055994530942f;
 
-// Rows that the next step will touch, asked for while this step computes.
-template <int kWrite, class T>
-struct Ahead {
-  T* const* a;
-  T* const* b;
-  std::size_t count;
-  // Rows i to i + rows - 1 of both, as far as they exist: lines part, part + parts, ... of each. A few with every tile:
-  // those of a whole row of tiles at once would be more than a core can wait for (24 on Zen 3). With AVX-512 all with
-  // the first of the parts, which suits a Xeon better (docs/decisions/0015).
-  HWY_INLINE void Prefetch(std::size_t i, std::size_t rows, std::size_t d, std::size_t part, std::size_t parts) const {
-    if constexpr (HWY_MAX_BYTES == 64) {
-      if (part > 0) return;
-      parts = 1;
-    }
-    for (std::size_t r = i; r < std::min(i + rows, count); ++r) {
-      for (std::size_t c = 16 * part; c < d; c += 16 * parts) {
-        __builtin_prefetch(a[r] + c, kWrite, 2);
-        __builtin_prefetch(b[r] + c, kWrite, 2);
-      }
+// Rows that the next step will touch, asked for while this one computes: evenly, a row or two with every kFetchSteps
+// steps of a tile. Those of a whole tile at once are more than a core can wait for (16 lines on a Xeon, 24 on Zen 3), and
+// what the tile needs itself has to queue behind them (docs/decisions/0018).
+constexpr std::size_t kFetchSteps = 16;
+class Fetcher {
+ public:
+  // `calls` of Step() will follow.
+  Fetcher(const float* const* rows, std::size_t count, std::size_t d, std::size_t calls)
+      : rows_(rows), count_(count), d_(d), calls_(std::max<std::size_t>(1, calls)) {}
+  HWY_INLINE void Step() {
+    for (due_ += count_; due_ >= calls_ && at_ < count_; due_ -= calls_, ++at_) {
+      for (std::size_t c = 0; c < d_; c += 16) __builtin_prefetch(rows_[at_] + c, 0, 2);  // to L2
     }
   }
+
+ private:
+  const float* const* rows_;
+  std::size_t count_, d_, calls_, at_ = 0, due_ = 0;
 };
-using AheadInputs = Ahead<0, const float>;
-using AheadOutputs = Ahead<1, float>;
+
+// tile += A B over n steps.
+template <int M, int N, class A, class B>
+HWY_INLINE void MulTileFetching(std::size_t n, const A& a, const B& b, Fetcher& ahead, Tile<M, N>& tile) {
+  std::size_t k = 0;
+  for (; k + kFetchSteps <= n; k += kFetchSteps) {
+    ahead.Step();
+    MulTile(k, k + kFetchSteps, a, b, tile);
+  }
+  MulTile(k, n, a, b, tile);
+}
 
 // Keys of a block in steps of nearly equal size: 410 keys in steps of at most 96 are 5 of 82, not 4 of 96 and one
 // of 26.
@@ -81,11 +87,11 @@ HWY_INLINE RowsOfA<M> TakeRows(const float* p, std::size_t stride) {
 // scores = rows * panel; largest[query] = max(largest[query], scores).
 template <int M, int N>
 HWY_NOINLINE void ScoreTile(const float* const* rows, std::size_t d, const float* panel, float* scores,
-                            std::size_t stride, float* largest) {
+                            std::size_t stride, float* largest, Fetcher& ahead) {
   const DF df;
   Tile<M, N> tile;
   ZeroTile(tile);
-  MulTile(d, TakeRows<M>(rows), panel, kWidth, tile);
+  MulTileFetching(d, TakeRows<M>(rows), PanelOfB{panel, kWidth}, ahead, tile);
   VF most[N];
   Unroll<N>([&](auto v) REEL_INLINE { most[v] = hn::LoadU(df, largest + v * kLanes); });
   UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
@@ -98,11 +104,11 @@ HWY_NOINLINE void ScoreTile(const float* const* rows, std::size_t d, const float
 // p = 2^(rows * panel - lse2[query])
 template <int M, int N>
 HWY_NOINLINE void ProbabilityTile(const float* const* rows, std::size_t d, const float* panel, const float* lse2,
-                                  float* p, std::size_t stride) {
+                                  float* p, std::size_t stride, Fetcher& ahead) {
   const DF df;
   Tile<M, N> tile;
   ZeroTile(tile);
-  MulTile(d, TakeRows<M>(rows), panel, kWidth, tile);
+  MulTileFetching(d, TakeRows<M>(rows), PanelOfB{panel, kWidth}, ahead, tile);
   Unroll<(M + 1) / 2>([&](auto half) REEL_INLINE {  // two rows at a time: enough chains in flight, no spilling
     constexpr int kFirst = 2 * half, kRows = M - kFirst < 2 ? 1 : 2;
     VF e[kRows * N];
@@ -119,11 +125,11 @@ HWY_NOINLINE void ProbabilityTile(const float* const* rows, std::size_t d, const
 // ds = p * (rows * panel - delta[query])
 template <int M, int N>
 HWY_NOINLINE void ScoreGradTile(const float* const* rows, std::size_t d, const float* panel, const float* delta,
-                                const float* p, float* ds, std::size_t stride) {
+                                const float* p, float* ds, std::size_t stride, Fetcher& ahead) {
   const DF df;
   Tile<M, N> tile;
   ZeroTile(tile);
-  MulTile(d, TakeRows<M>(rows), panel, kWidth, tile);
+  MulTileFetching(d, TakeRows<M>(rows), PanelOfB{panel, kWidth}, ahead, tile);
   UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
     const std::size_t at = static_cast<std::size_t>(r) * stride + v * kLanes;
     const VF difference = hn::Sub(tile.c[r][v], hn::LoadU(df, delta + v * kLanes));
@@ -134,7 +140,7 @@ HWY_NOINLINE void ScoreGradTile(const float* const* rows, std::size_t d, const f
 // out[r] = factor[r] * out[r] + sum over n keys of a[key * a_stride + r] * rows(key); without factors, out[r] + ...
 template <int M, int N, class B>
 HWY_NOINLINE void ColumnsTile(std::size_t n, const float* a, std::size_t a_stride, const B& rows, const float* factor,
-                              float* out, std::size_t stride) {
+                              float* out, std::size_t stride, Fetcher& ahead) {
   const DF df;
   Tile<M, N> tile;
   UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
@@ -143,7 +149,7 @@ HWY_NOINLINE void ColumnsTile(std::size_t n, const float* a, std::size_t a_strid
   if (factor != nullptr) {
     UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE { tile.c[r][v] = hn::Mul(tile.c[r][v], hn::Set(df, factor[r])); });
   }
-  MulTile(n, ColumnsOfA{a, a_stride}, rows, tile);
+  MulTileFetching(n, ColumnsOfA{a, a_stride}, rows, ahead, tile);
   UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
     hn::StoreU(tile.c[r][v], df, out + static_cast<std::size_t>(r) * stride + v * kLanes);
   });
@@ -152,7 +158,7 @@ HWY_NOINLINE void ColumnsTile(std::size_t n, const float* a, std::size_t a_strid
 // out[r][offset ...] += sum over n queries of a[r * a_stride + query] * panel[query]; `columns` of the tile exist.
 template <int M, int N>
 HWY_NOINLINE void RowsTile(std::size_t n, const float* a, std::size_t a_stride, const float* panel, float* const* out,
-                           std::size_t offset, std::size_t columns) {
+                           std::size_t offset, std::size_t columns, Fetcher& ahead) {
   const DF df;
   Tile<M, N> tile;
   const bool whole = columns >= N * kLanes;
@@ -162,7 +168,7 @@ HWY_NOINLINE void RowsTile(std::size_t n, const float* a, std::size_t a_stride, 
     UnrollTile<M, N>([&](auto r, auto v)
                          REEL_INLINE { tile.c[r][v] = LoadFirst(out[r] + offset + v * kLanes, columns - v * kLanes); });
   }
-  MulTile(n, TakeRows<M>(a, a_stride), panel, kWidth, tile);
+  MulTileFetching(n, TakeRows<M>(a, a_stride), PanelOfB{panel, N * kLanes}, ahead, tile);
   if (whole) {
     UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE { hn::StoreU(tile.c[r][v], df, out[r] + offset + v * kLanes); });
   } else {
@@ -171,7 +177,7 @@ HWY_NOINLINE void RowsTile(std::size_t n, const float* a, std::size_t a_stride, 
   }
 }
 
-// Covers n vectors by panels of kTileVectors, the last one narrower: f(Int<vectors>, first vector).
+// Covers n vectors of queries by panels of kTileVectors, the last one narrower: f(Int<vectors>, first vector).
 template <class F>
 HWY_INLINE void ForPanels(std::size_t n, const F& f) {
   std::size_t v = 0;
@@ -182,15 +188,24 @@ HWY_INLINE void ForPanels(std::size_t n, const F& f) {
   (std::make_integer_sequence<int, kTileVectors - 1>());
 }
 
+// Covers the columns of a row of d floats by panels of nearly equal width (d = 72 has 3 + 2 vectors of AVX-512, not 4 +
+// 1): f(Int<vectors>, first column).
+template <class F>
+HWY_INLINE void ForColumns(std::size_t d, const F& f) {
+  ForRowTiles<kTileVectors>((d + kLanes - 1) / kLanes,
+                            [&](auto vectors, std::size_t first) REEL_INLINE { f(vectors, first * kLanes); });
+}
+
 inline std::size_t Vectors(std::size_t n) { return (n + kLanes - 1) / kLanes; }
 inline std::size_t Panels(std::size_t n) { return (n + kWidth - 1) / kWidth; }
+inline std::size_t RowTiles(std::size_t n) { return (n + kTileRows - 1) / kTileRows; }
 
-// dst [panels of d][n][kWidth] from n rows of d floats.
+// dst [panels of columns][n][width of the panel] from n rows of d floats; the panel of column c begins at c * n.
 template <class Row>
 HWY_INLINE void PackPanels(const Row& row, std::size_t n, std::size_t d, float* dst) {
-  for (std::size_t c = 0; c < d; c += kWidth) {
-    CopyPanel([&](std::size_t i) REEL_INLINE { return row(i) + c; }, n, d - c, dst + c * n);
-  }
+  ForColumns(d, [&](auto vectors, std::size_t c) REEL_INLINE {
+    CopyPanel<vectors>([&](std::size_t i) REEL_INLINE { return row(i) + c; }, n, d - c, dst + c * n);
+  });
 }
 
 // Rows that tiles read in place, as scalars and as whole vectors. Rows that lie side by side and end with a vector stay
@@ -209,7 +224,7 @@ HWY_INLINE void PlaceRows(const float** rows, std::size_t n, std::size_t stride,
   }
 }
 
-// Rows of a step that are read as vectors, the B of P V and of dS K: At(c) from column c on. Below AVX-512 they are
+// Rows of a step that are read as vectors, the B of P V and of dS K: At<N>(c) are N vectors from column c on. Below AVX-512 they are
 // copied to panels. Rows 256 or 512 bytes apart would use a quarter or an eighth of the sets of L1, and every tile
 // fetch them from L2 again: in turn on two Zen 3 cores, medians, forward runs 1.02-1.06 times as fast dense and
 // 1.02-1.11 with lists, backward 1.00-1.03. `memory` has room for n rows in whole panels.
@@ -223,9 +238,10 @@ class VectorRows {
       PlaceRows(rows, n, stride, d, memory);
     }
   }
+  template <int N>
   HWY_INLINE auto At(std::size_t c) const {
     if constexpr (kPanels) {
-      return PanelOfB{panels_ + c * n_, kWidth};
+      return PanelOfB{panels_ + c * n_, N * kLanes};
     } else {
       return RowsOfB{rows_, c};
     }

@@ -42,9 +42,9 @@ template <int M, class A>
 HWY_NOINLINE void GemmTile(const Gemm& g, const Slice& slice, const A& a, const float* panel, std::size_t row,
                            std::size_t column, const Ahead& ahead) {
   const DF d;
-  constexpr int N = kTileVectors;
+  constexpr int N = kGemmVectors;
   const std::size_t columns = g.columns - column;
-  const bool whole = columns >= kWidth;
+  const bool whole = columns >= kGemmWidth;
   float* c = g.c + row * g.c_stride + column;
   Tile<M, N> tile;
   if (!slice.is_first || g.accumulate) {
@@ -99,19 +99,19 @@ constexpr std::size_t kPackRows = 4;  // read side by side: as many streams as h
 // reading goes along memory in either case.
 void PackB(const Gemm& g, const Slice& slice, const Range& part, float* packed) {
   if (g.form == Form::kXWt) {
-    for (std::size_t column = part.first * kWidth; column < std::min(g.columns, (part.first + part.count) * kWidth);
-         column += kWidth) {
-      TransposePanel(g.b.data + column * g.b.stride + slice.first, g.b.stride, std::min(kWidth, g.columns - column),
+    for (std::size_t column = part.first * kGemmWidth; column < std::min(g.columns, (part.first + part.count) * kGemmWidth);
+         column += kGemmWidth) {
+      TransposePanel<kGemmWidth>(g.b.data + column * g.b.stride + slice.first, g.b.stride, std::min(kGemmWidth, g.columns - column),
                      slice.depth, 1.0f, packed + column * slice.depth);
     }
     return;
   }
   for (std::size_t k = part.first; k < part.first + part.count; k += kPackRows) {
     const float* from = g.b.data + (slice.first + k) * g.b.stride;
-    for (std::size_t column = 0; column < g.columns; column += kWidth) {
-      CopyPanel([&](std::size_t i) REEL_INLINE { return from + i * g.b.stride + column; },
-                std::min(kPackRows, part.first + part.count - k), std::min(kWidth, g.columns - column),
-                packed + column * slice.depth + k * kWidth);
+    for (std::size_t column = 0; column < g.columns; column += kGemmWidth) {
+      CopyPanel<kGemmVectors>([&](std::size_t i) REEL_INLINE { return from + i * g.b.stride + column; },
+                std::min(kPackRows, part.first + part.count - k), std::min(kGemmWidth, g.columns - column),
+                packed + column * slice.depth + k * kGemmWidth);
     }
   }
 }
@@ -125,7 +125,7 @@ HWY_INLINE void PackTileOfRows(const float* from, std::size_t stride, std::size_
     if constexpr (M >= 4) {
       hn::Vec<hn::Full128<float>> four[4];
       Unroll<4>([&](auto r) REEL_INLINE { four[r] = hn::LoadU(d, from + r * stride + k); });
-      Transpose4(four);
+      Transpose4(d, four);
       Unroll<4>([&](auto i) REEL_INLINE { hn::StoreU(four[i], d, to + (k + i) * M); });
     }
     for (std::size_t r = M >= 4 ? 4 : 0; r < M; ++r) {
@@ -140,13 +140,13 @@ HWY_INLINE void PackTileOfRows(const float* from, std::size_t stride, std::size_
 // Rows of A for one slice: [depth][rows of the tile] for each tile.
 void PackA(const Gemm& g, const Slice& slice, const Range& rows, float* packed) {
   if (g.form != Form::kDytX) {
-    return ForRowTiles(rows.count, [&](auto m, std::size_t i) REEL_INLINE {
+    return ForRowTiles<kGemmRows>(rows.count, [&](auto m, std::size_t i) REEL_INLINE {
       PackTileOfRows<m>(g.a.data + (rows.first + i) * g.a.stride + slice.first, g.a.stride, slice.depth,
                         packed + i * slice.depth);
     });
   }
   for (std::size_t k0 = 0; k0 < slice.depth; k0 += 16) {  // some rows of dy at a time, or every read misses a page
-    ForRowTiles(rows.count, [&](auto m, std::size_t i) REEL_INLINE {
+    ForRowTiles<kGemmRows>(rows.count, [&](auto m, std::size_t i) REEL_INLINE {
       constexpr std::size_t M = m;
       const float* from = g.a.data + slice.first * g.a.stride + rows.first + i;
       float* to = packed + i * slice.depth;
@@ -159,18 +159,18 @@ void PackA(const Gemm& g, const Slice& slice, const Range& rows, float* packed) 
 
 // Rows x panels of C for one slice. packed_a: what PackA made of these rows; null: they are read in place.
 void Multiply(const Gemm& g, const Slice& slice, const Range& rows, const Range& panels, const float* packed_a) {
-  const std::size_t panel_floats = slice.depth * kWidth;
+  const std::size_t panel_floats = slice.depth * kGemmWidth;
   for (std::size_t p = panels.first; p < panels.first + panels.count; ++p) {
-    const std::size_t column = p * kWidth;
+    const std::size_t column = p * kGemmWidth;
     const float* panel = slice.packed + p * panel_floats;
     const bool is_last = p + 1 == panels.first + panels.count;
     const std::size_t rows_of_next = is_last ? 0 : rows.count;
     const std::size_t lines = is_last || kFetchSoon ? 0 : panel_floats / kLineFloats;
-    ForRowTiles(rows.count, [&](auto m, std::size_t i) REEL_INLINE {
+    ForRowTiles<kGemmRows>(rows.count, [&](auto m, std::size_t i) REEL_INLINE {
       constexpr int M = m;
       const std::size_t row = rows.first + i, end = i + M, line = lines * i / rows.count;
       const bool below = end < rows.count;  // else the top of the next panel follows
-      const float* next = g.c + (below ? row + M : rows.first) * g.c_stride + (below ? column : column + kWidth);
+      const float* next = g.c + (below ? row + M : rows.first) * g.c_stride + (below ? column : column + kGemmWidth);
       const Ahead ahead{next, g.c_stride, std::min<std::size_t>(M, below ? rows.count - end : rows_of_next),
                         panel + panel_floats + line * kLineFloats, lines * end / rows.count - line};
       if (packed_a != nullptr) {
@@ -180,42 +180,42 @@ void Multiply(const Gemm& g, const Slice& slice, const Range& rows, const Range&
         Unroll<(M + 2) / 3>([&](auto j) REEL_INLINE { a.p[j] = g.a.data + (row + 3 * j) * g.a.stride + slice.first; });
         GemmTile<M>(g, slice, a, panel, row, column, ahead);
       }
-      if (slice.is_last) Finish(g, row, M, column, std::min(kWidth, g.columns - column));
+      if (slice.is_last) Finish(g, row, M, column, std::min(kGemmWidth, g.columns - column));
     });
   }
 }
 
-// y = x W^T for no more than kWidth rows of x: W is read once, in place, as the broadcast operand; x^T is the panel.
+// y = x W^T for no more than kGemmWidth rows of x: W is read once, in place, as the broadcast operand; x^T is the panel.
 // Columns [columns.first, + count) of y.
 template <int M>
 HWY_NOINLINE void FewRowsTile(const Gemm& g, const float* xt, std::size_t column) {
   const DF d;
   RowsOfA<M> a;
   Unroll<M>([&](auto r) REEL_INLINE { a.p[r] = g.b.data + (column + r) * g.b.stride; });
-  HWY_ALIGN float sums[M][kWidth];  // begin as in GemmTile: a row has the same bits among few rows as among many
+  HWY_ALIGN float sums[M][kGemmWidth];  // begin as in GemmTile: a row has the same bits among few rows as among many
   for (int r = 0; r < M; ++r) {
-    for (std::size_t row = 0; row < kWidth; ++row) {
+    for (std::size_t row = 0; row < kGemmWidth; ++row) {
       float start = g.accumulate && row < g.rows ? g.c[row * g.c_stride + column + r] : 0.0f;
       if (g.bias != nullptr) start += g.bias[column + r];
       sums[r][row] = start;
     }
   }
-  Tile<M, kTileVectors> tile;
-  UnrollTile<M, kTileVectors>([&](auto r, auto v) REEL_INLINE { tile.c[r][v] = hn::Load(d, sums[r] + v * kLanes); });
-  MulTile(g.depth, a, xt, kWidth, tile);
-  UnrollTile<M, kTileVectors>([&](auto r, auto v) REEL_INLINE { hn::Store(tile.c[r][v], d, sums[r] + v * kLanes); });
+  Tile<M, kGemmVectors> tile;
+  UnrollTile<M, kGemmVectors>([&](auto r, auto v) REEL_INLINE { tile.c[r][v] = hn::Load(d, sums[r] + v * kLanes); });
+  MulTile(g.depth, a, xt, kGemmWidth, tile);
+  UnrollTile<M, kGemmVectors>([&](auto r, auto v) REEL_INLINE { hn::Store(tile.c[r][v], d, sums[r] + v * kLanes); });
   for (std::size_t row = 0; row < g.rows; ++row) {
     for (int r = 0; r < M; ++r) g.c[row * g.c_stride + column + r] = sums[r][row];
   }
 }
 void FewRows(const Gemm& g, const float* xt, const Range& columns) {
-  ForRowTiles(columns.count, [&](auto m, std::size_t i) REEL_INLINE { FewRowsTile<m>(g, xt, columns.first + i); });
+  ForRowTiles<kGemmRows>(columns.count, [&](auto m, std::size_t i) REEL_INLINE { FewRowsTile<m>(g, xt, columns.first + i); });
   Finish(g, 0, g.rows, columns.first, columns.count);
 }
-void PackFewRows(const Gemm& g, float* xt) { TransposePanel(g.a.data, g.a.stride, g.rows, g.depth, 1.0f, xt); }
+void PackFewRows(const Gemm& g, float* xt) { TransposePanel<kGemmWidth>(g.a.data, g.a.stride, g.rows, g.depth, 1.0f, xt); }
 
-std::size_t PanelWidth() { return kWidth; }
-std::size_t TileRows() { return kTileRows; }
+std::size_t PanelWidth() { return kGemmWidth; }
+std::size_t TileRows() { return kGemmRows; }
 // Below AVX-512 one stream of A is faster than six, where enough columns pay for packing it (docs/decisions/0005).
 constexpr std::size_t kPackColumns = 192;
 bool PacksRows(const Gemm& g) { return g.form == Form::kDytX || (HWY_MAX_BYTES < 64 && g.columns >= kPackColumns); }

@@ -31,14 +31,10 @@ using VF = hn::Vec<DF>;
 constexpr std::size_t kLanes = HWY_MAX_BYTES / sizeof(float);  // the targets in use have fixed width
 
 // 6 x 2: 12 of 16 registers accumulate; 98 of 102.5 GFLOP/s on Zen 3 (4x3 reaches 95, 8x1 is load bound at 71).
-// With 32 registers 12 x 2; NEON has short vectors, so 6 x 4.
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4
-constexpr int kTileRows = 6, kTileVectors = 2;
-#elif HWY_TARGET == HWY_NEON
-constexpr int kTileRows = 6, kTileVectors = 4;
-#else
-constexpr int kTileRows = 12, kTileVectors = 2;
-#endif
+// With 32 registers 6 x 4: 34 instructions for 24 multiply-adds, where 12 x 2 has 38. Alone on a core that makes no
+// difference; with a busy neighbour on it, which takes every second turn to issue, attention runs 1.06-1.15 times as
+// fast (docs/decisions/0018).
+constexpr int kTileRows = 6, kTileVectors = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4 ? 2 : 4;
 constexpr std::size_t kWidth = kTileVectors * kLanes;  // floats of a panel row
 
 template <int N>
@@ -88,12 +84,12 @@ struct RowsOfB {  // B(k) = rows[k] + offset
   HWY_INLINE const float* operator()(std::size_t k) const { return rows[k] + offset; }
 };
 
-// tile += A B over n steps.
+// tile += A B over steps [first, last).
 template <int M, int N, class A, class B>
-HWY_INLINE void MulTile(std::size_t n, const A& a, const B& b, Tile<M, N>& tile) {
+HWY_INLINE void MulTile(std::size_t first, std::size_t last, const A& a, const B& b, Tile<M, N>& tile) {
   const DF d;
 #pragma GCC unroll 2
-  for (std::size_t k = 0; k < n; ++k) {
+  for (std::size_t k = first; k < last; ++k) {
     VF x[N];
     const float* HWY_RESTRICT row = b(k);
     Unroll<N>([&](auto v) REEL_INLINE { x[v] = hn::LoadU(d, row + v * kLanes); });
@@ -106,21 +102,22 @@ HWY_INLINE void MulTile(std::size_t n, const A& a, const B& b, Tile<M, N>& tile)
 template <int M, int N, class A>
 HWY_INLINE void MulTile(std::size_t n, const A& a, const float* HWY_RESTRICT panel, std::size_t stride,
                         Tile<M, N>& tile) {
-  MulTile(n, a, PanelOfB{panel, stride}, tile);
+  MulTile(0, n, a, PanelOfB{panel, stride}, tile);
 }
 
-// Covers n rows by tiles of nearly equal height (32 rows: 6 6 5 5 5 5 instead of 6 6 6 6 6 2): f(Int<rows>, first row).
-template <class F>
+// Covers n rows (or vectors, or whatever has kMost in a tile) by tiles of nearly equal height (32 rows: 6 6 5 5 5 5
+// instead of 6 6 6 6 6 2): f(Int<rows>, first row).
+template <int kMost = kTileRows, class F>
 HWY_INLINE void ForRowTiles(std::size_t n, const F& f) {
   if (n == 0) return;
-  const std::size_t tiles = (n + kTileRows - 1) / kTileRows, low = n / tiles, high = n % tiles;
+  const std::size_t tiles = (n + kMost - 1) / kMost, low = n / tiles, high = n % tiles;
   std::size_t i = 0;
   for (std::size_t t = 0; t < tiles; ++t) {
     const int rows = static_cast<int>(low + (t < high));
     [&]<int... M>(std::integer_sequence<int, M...>) REEL_INLINE {
       (void)((rows == M + 1 && (f(Int<M + 1>(), i), true)) || ...);
     }
-    (std::make_integer_sequence<int, kTileRows>());
+    (std::make_integer_sequence<int, kMost>());
     i += static_cast<std::size_t>(rows);
   }
 }
@@ -213,10 +210,10 @@ HWY_INLINE VF Exp2(VF x) {
   return one[0];
 }
 
-// Rows become columns: four vectors of 128 bits.
-HWY_INLINE void Transpose4(hn::Vec<hn::Full128<float>> (&rows)[4]) {
-  const hn::Full128<float> d;
-  const hn::Full128<double> dd;
+// Rows become columns in every block of 128 bits of four vectors.
+template <class D>
+HWY_INLINE void Transpose4(D d, hn::Vec<D> (&rows)[4]) {
+  const hn::Repartition<double, D> dd;
   const auto a = hn::BitCast(dd, hn::InterleaveLower(d, rows[0], rows[1])),
              b = hn::BitCast(dd, hn::InterleaveLower(d, rows[2], rows[3])),
              e = hn::BitCast(dd, hn::InterleaveUpper(d, rows[0], rows[1])),
@@ -227,47 +224,68 @@ HWY_INLINE void Transpose4(hn::Vec<hn::Full128<float>> (&rows)[4]) {
   rows[3] = hn::BitCast(d, hn::InterleaveUpper(dd, e, g));
 }
 
-// dst[k * kWidth + j] = factor * src[j * stride + k] for j < rows, k < n; zero for rows <= j < kWidth: one transposed
-// panel. In 4 x 4 blocks of 128-bit vectors.
-inline void TransposePanel(const float* HWY_RESTRICT src, std::size_t stride, std::size_t rows, std::size_t n,
-                           float factor, float* HWY_RESTRICT dst) {
-  const hn::Full128<float> d;
+// dst[i * dst_stride + j] = factor * src[j * stride + i] for i < 4, j < lanes of D.
+template <class D>
+HWY_INLINE void TransposeBlock(D d, const float* HWY_RESTRICT src, std::size_t stride, float factor,
+                               float* HWY_RESTRICT dst, std::size_t dst_stride) {
+  hn::Vec<D> four[4];
+  Unroll<4>([&](auto i) REEL_INLINE {
+#if HWY_TARGET == HWY_AVX3
+    if constexpr (hn::MaxLanes(d) == 16) {  // row i, i + 4, i + 8, i + 12: inserted from memory they need no shuffle
+      const auto at = [&](int block) REEL_INLINE { return _mm_loadu_ps(src + (i + 4 * block) * stride); };
+      __m512 rows = _mm512_castps128_ps512(at(0));
+      rows = _mm512_insertf32x4(rows, at(1), 1);
+      rows = _mm512_insertf32x4(rows, at(2), 2);
+      four[i].raw = _mm512_insertf32x4(rows, at(3), 3);
+    } else
+#endif
+      four[i] = hn::LoadU(d, src + i * stride);
+  });
+  Transpose4(d, four);
   const auto f = hn::Set(d, factor);
-  const std::size_t whole = rows / 4 * 4;
+  Unroll<4>([&](auto i) REEL_INLINE { hn::StoreU(hn::Mul(f, four[i]), d, dst + i * dst_stride); });
+}
+
+// dst[k * W + j] = factor * src[j * stride + k] for j < rows, k < n; zero for rows <= j < W: one transposed panel.
+template <std::size_t W = kWidth>
+HWY_INLINE void TransposePanel(const float* HWY_RESTRICT src, std::size_t stride, std::size_t rows, std::size_t n,
+                               float factor, float* HWY_RESTRICT dst) {
   std::size_t k = 0;
   for (; k + 4 <= n; k += 4) {
-    for (std::size_t j = 0; j < whole; j += 4) {
-      hn::Vec<hn::Full128<float>> four[4];
-      Unroll<4>([&](auto i) REEL_INLINE { four[i] = hn::Mul(f, hn::LoadU(d, src + (j + i) * stride + k)); });
-      Transpose4(four);
-      Unroll<4>([&](auto i) REEL_INLINE { hn::StoreU(four[i], d, dst + (k + i) * kWidth + j); });
+    std::size_t j = 0;
+    if constexpr (HWY_MAX_BYTES == 64) {
+      for (; j + kLanes <= rows; j += kLanes) {
+        TransposeBlock(DF(), src + j * stride + k, stride, factor, dst + k * W + j, W);
+      }
     }
-    for (std::size_t kk = k; kk < k + 4; ++kk) {
-      for (std::size_t j = whole; j < kWidth; ++j)
-        dst[kk * kWidth + j] = j < rows ? factor * src[j * stride + kk] : 0.0f;
+    for (; j + 4 <= rows; j += 4) {
+      TransposeBlock(hn::Full128<float>(), src + j * stride + k, stride, factor, dst + k * W + j, W);
+    }
+    for (; j < W; ++j) {
+      for (std::size_t i = k; i < k + 4; ++i) dst[i * W + j] = j < rows ? factor * src[j * stride + i] : 0.0f;
     }
   }
   for (; k < n; ++k) {
-    for (std::size_t j = 0; j < kWidth; ++j) dst[k * kWidth + j] = j < rows ? factor * src[j * stride + k] : 0.0f;
+    for (std::size_t j = 0; j < W; ++j) dst[k * W + j] = j < rows ? factor * src[j * stride + k] : 0.0f;
   }
 }
 
-// dst[i * kWidth + j] = row(i)[j] for i < n, j < columns; zero for columns <= j < kWidth: one panel of rows.
-template <class Row>
+// dst[i * W + j] = row(i)[j] for i < n, j < columns; zero for columns <= j < W: one panel of rows, N vectors wide.
+template <int N = kTileVectors, class Row>
 HWY_INLINE void CopyPanel(const Row& row, std::size_t n, std::size_t columns, float* HWY_RESTRICT dst) {
+  constexpr std::size_t W = N * kLanes;
   const DF d;
-  if (columns >= kWidth) {
+  if (columns >= W) {
     for (std::size_t i = 0; i < n; ++i) {
       const float* HWY_RESTRICT src = row(i);
-      Unroll<kTileVectors>(
-          [&](auto v) REEL_INLINE { hn::StoreU(hn::LoadU(d, src + v * kLanes), d, dst + i * kWidth + v * kLanes); });
+      Unroll<N>([&](auto v) REEL_INLINE { hn::StoreU(hn::LoadU(d, src + v * kLanes), d, dst + i * W + v * kLanes); });
     }
     return;
   }
   for (std::size_t i = 0; i < n; ++i) {
     const float* src = row(i);
-    for (std::size_t v = 0; v < kWidth; v += kLanes) {
-      hn::StoreU(v < columns ? LoadFirst(src + v, columns - v) : hn::Zero(d), d, dst + i * kWidth + v);
+    for (std::size_t v = 0; v < W; v += kLanes) {
+      hn::StoreU(v < columns ? LoadFirst(src + v, columns - v) : hn::Zero(d), d, dst + i * W + v);
     }
   }
 }
