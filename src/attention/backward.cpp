@@ -103,7 +103,7 @@ HWY_INLINE void FetchForWriting(float* const* rows, std::size_t first, std::size
 }
 
 HWY_INLINE void AddRows(std::size_t n, std::size_t queries, std::size_t d, const float* a, std::size_t a_stride,
-                        const float* panels, float* const* out, Fetcher& ahead) {
+                        const float* panels, float* const* out, Ahead& ahead) {
   // Rows outside, columns inside: a dK row is touched once (the other way round 53 instead of 70 GFLOP/s with token
   // lists).
   ForRowTiles(n, [&](auto rows, std::size_t i) REEL_INLINE {
@@ -114,8 +114,8 @@ HWY_INLINE void AddRows(std::size_t n, std::size_t queries, std::size_t d, const
   });
 }
 
-// Rows that tiles of a step ask for: those of the keys of the next step, in the order in which it needs them, and its share
-// of the rows of q, dO and dQ of the next block, which lie apart and come from memory where a head is long.
+// Rows that tiles of a step ask for: those of the keys of the next step, in the order in which it needs them, and its
+// share of the rows of q, dO and dQ of the next block, which lie apart and come from memory where a head is long.
 class RowsAhead {
  public:
   void AddKeys(const StepRows& rows, std::size_t n) {
@@ -126,7 +126,7 @@ class RowsAhead {
       for (const float* row : {b.q[i], b.dout[i], static_cast<const float*>(b.dq[i])}) rows_[count_++] = row;
     }
   }
-  Fetcher Over(std::size_t d, std::size_t calls) const { return {rows_, count_, d, calls}; }
+  Ahead During(const BackwardBlock& b) const { return {rows_, count_, b.d, b.queries}; }
 
  private:
   template <class Row>
@@ -156,11 +156,6 @@ void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
     return n;
   };
   const Steps steps(b.keys.count, step_keys);
-  const auto calls = [&](std::size_t keys) {  // of Fetcher::Step in a step
-    const std::size_t tiles = RowTiles(keys), columns = Panels(b.d);
-    return 2 * tiles * (Panels(b.queries) * (b.d / kFetchSteps) + columns * (b.queries / kFetchSteps)) +
-           columns * RowTiles(b.queries) * (keys / kFetchSteps);
-  };
   std::size_t n = steps.count > 0 ? take(b.keys, 0, sides[0]) : 0;
   for (std::size_t step = 0; step < steps.count; ++step) {
     StepRows& now = sides[step % 2];
@@ -171,7 +166,10 @@ void BackwardOneBlock(const BackwardBlock& b, float* scratch) {
     RowsAhead rows_ahead;
     rows_ahead.AddKeys(then, following);
     rows_ahead.AddQueries(b, b.next_queries * step / steps.count, b.next_queries * (step + 1) / steps.count);
-    Fetcher ahead = rows_ahead.Over(b.d, calls(n));
+    Ahead ahead = rows_ahead.During(b);
+    ahead.Expect(2 * RowTiles(n) * Panels(b.queries), b.d);
+    ahead.Expect(2 * RowTiles(n) * Panels(b.d), b.queries);
+    ahead.Expect(RowTiles(b.queries) * Panels(b.d), n);
     PlaceRows(now.k, n, b.k.stride, b.d, s.k);
     PlaceRows(now.v, n, b.v.stride, b.d, s.v);
     ForPanels(Vectors(b.queries), [&](auto vectors, std::size_t first) REEL_INLINE {

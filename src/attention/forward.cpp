@@ -16,19 +16,19 @@
 HWY_BEFORE_NAMESPACE();
 namespace reel::attention::HWY_NAMESPACE {
 
-// Scores of a step, in L1: 24 KB (AVX2), 32 KB (AVX-512). Blocks of many queries take many keys and few queries at a
-// time, so that sums are loaded and stored less often. A group of up to 64 takes all its queries at once, if their
+// Scores of a step, in L1: 24 KB (AVX2), 32 KB (AVX-512) at most. Blocks of many queries take many keys and few queries
+// at a time, so that sums are loaded and stored less often. A group of up to 64 takes all its queries at once, if their
 // panels are small too: rows of keys and values, which lie apart, come from L2 once then, not twice; and it leaves half
 // of L1 to them. On one Zen 3 core, 192 keys x 32 queries against 96 x 64: 84.8 and 82.0 GFLOP/s dense; with lists of
 // 10 % 73.2 and 76.8 (d = 64), 72.4 and 68.9 (d = 128, whose panels of 64 queries take 32 KB). Against these, on two
 // cores in turn, lists with 64 x 64 run 0.96-1.05 times as fast (d = 64), with 128 x 32 0.99-1.07 times (d = 72, 96,
-// 128); dense would be 2 % slower. On a Xeon 128 x 64 serves all (96, 128, 192 keys with lists: 242, 247, 230 on two
-// cores).
+// 128); dense would be 2 % slower. On a Xeon 128 x 64 dense and 64 x 64 with lists: 64 instead of 128 keys run 1.01 (d
+// = 64) and 1.03 times (d = 128) as fast with lists, 0.97-0.98 times dense.
 struct StepShape {
   std::size_t keys, queries;
 };
-constexpr std::size_t kFewQueries = HWY_MAX_BYTES == 64 ? 64 : 2 * kWidth, kGroupStepKeys = 128,
-                      kMostStepKeys = HWY_MAX_BYTES == 64 ? kGroupStepKeys : 192;
+constexpr std::size_t kFewQueries = HWY_MAX_BYTES == 64 ? 64 : 2 * kWidth,
+                      kGroupStepKeys = HWY_MAX_BYTES == 64 ? 64 : 128, kMostStepKeys = HWY_MAX_BYTES == 64 ? 128 : 192;
 constexpr std::size_t kStepScores = kMostStepKeys * kFewQueries;
 HWY_INLINE StepShape StepOf(std::size_t queries, std::size_t d) {
   if (queries > 64) return {kMostStepKeys, kFewQueries};
@@ -80,7 +80,7 @@ struct ForwardScratch {
 
 // Scores, running maximum, exponentials and sums of one step for queries [q0, q0 + count); rows of scores are `stride`
 // floats apart.
-HWY_INLINE void StepScores(const ForwardScratch& s, const float* const* k_rows, std::size_t n, Fetcher& ahead,
+HWY_INLINE void StepScores(const ForwardScratch& s, const float* const* k_rows, std::size_t n, Ahead& ahead,
                            std::size_t d, std::size_t q0, std::size_t count, std::size_t stride) {
   const DF df;
   const std::size_t padded = Vectors(count) * kLanes;
@@ -131,9 +131,9 @@ void ForwardOneBlock(const ForwardBlock& b, float* scratch) {
     const std::size_t following = step + 1 < steps.count ? take(b.keys, step + 1, then)
                                   : b.next.count > 0     ? take(b.next, 0, then)
                                                          : 0;
-    Fetcher ahead(then, 2 * following, b.d,
-                  RowTiles(n) * Panels(b.queries) * (b.d / kFetchSteps) +
-                      RowTiles(b.queries) * Panels(b.d) * (n / kFetchSteps));
+    Ahead ahead(then, 2 * following, b.d, b.queries);
+    ahead.Expect(RowTiles(n) * Panels(b.queries), b.d);
+    ahead.Expect(RowTiles(b.queries) * Panels(b.d), n);
     PlaceRows(now, n, b.k.stride, b.d, s.keys);
     const VectorRows values(now + n, n, b.v.stride, b.d, s.values);
     for (std::size_t q0 = 0; q0 < b.queries; q0 += shape.queries) {

@@ -31,35 +31,46 @@ using namespace reel::kernels::HWY_NAMESPACE;  // NOLINT: the tile vocabulary
 
 constexpr float kLog2E = 1.44269504088896340736f, kLn2 = 0.69314718055994530942f;
 
-// Rows that the next step will touch, asked for while this one computes: evenly, a row or two with every kFetchSteps
-// steps of a tile. Those of a whole tile at once are more than a core can wait for (16 lines on a Xeon, 24 on Zen 3), and
-// what the tile needs itself has to queue behind them (docs/decisions/0018).
-constexpr std::size_t kFetchSteps = 16;
-class Fetcher {
+// Rows that the next step will touch, asked for while this one computes: evenly, a few lines with every tile. Many at
+// once are more than a core can wait for (16 on a Xeon, 24 on Zen 3), and what a tile needs itself has to queue behind
+// them. With AVX-512 a group of queries takes keys so fast that its tiles ask every 32 steps: 4 % faster with lists of
+// 10 % on a quiet Xeon. Dense blocks would lose 1.5 % by it, and tiles of AVX2 5 % (docs/decisions/0018).
+class Ahead {
  public:
-  // `calls` of Step() will follow.
-  Fetcher(const float* const* rows, std::size_t count, std::size_t d, std::size_t calls)
-      : rows_(rows), count_(count), d_(d), calls_(std::max<std::size_t>(1, calls)) {}
-  HWY_INLINE void Step() {
+  Ahead(const float* const* rows, std::size_t count, std::size_t d, std::size_t queries)
+      : rows_(rows), count_(count), d_(d), portion_(kPortions && queries <= 64 ? 32 : kWholeTile) {}
+  // `tiles` tiles of n steps will come.
+  void Expect(std::size_t tiles, std::size_t n) { calls_ += tiles * std::max<std::size_t>(1, n / portion_); }
+  // A tile of n steps: f(first step, last step) for each of its portions.
+  template <class F>
+  HWY_INLINE void Tile(std::size_t n, const F& f) {
+    std::size_t k = 0;
+    if constexpr (kPortions) {
+      for (; k + 2 * portion_ <= n; k += portion_) {
+        Ask();
+        f(k, k + portion_);
+      }
+    }
+    Ask();
+    f(k, n);
+  }
+
+ private:
+  static constexpr bool kPortions = HWY_MAX_BYTES == 64;
+  static constexpr std::size_t kWholeTile = std::size_t{1} << 32;
+  HWY_INLINE void Ask() {
     for (due_ += count_; due_ >= calls_ && at_ < count_; due_ -= calls_, ++at_) {
       for (std::size_t c = 0; c < d_; c += 16) __builtin_prefetch(rows_[at_] + c, 0, 2);  // to L2
     }
   }
-
- private:
   const float* const* rows_;
-  std::size_t count_, d_, calls_, at_ = 0, due_ = 0;
+  std::size_t count_, d_, portion_, calls_ = 0, at_ = 0, due_ = 0;
 };
 
 // tile += A B over n steps.
 template <int M, int N, class A, class B>
-HWY_INLINE void MulTileFetching(std::size_t n, const A& a, const B& b, Fetcher& ahead, Tile<M, N>& tile) {
-  std::size_t k = 0;
-  for (; k + kFetchSteps <= n; k += kFetchSteps) {
-    ahead.Step();
-    MulTile(k, k + kFetchSteps, a, b, tile);
-  }
-  MulTile(k, n, a, b, tile);
+HWY_INLINE void MulTileAsking(std::size_t n, const A& a, const B& b, Tile<M, N>& tile, Ahead& ahead) {
+  ahead.Tile(n, [&](std::size_t first, std::size_t last) REEL_INLINE { MulTile(first, last, a, b, tile); });
 }
 
 // Keys of a block in steps of nearly equal size: 410 keys in steps of at most 96 are 5 of 82, not 4 of 96 and one
@@ -87,11 +98,11 @@ HWY_INLINE RowsOfA<M> TakeRows(const float* p, std::size_t stride) {
 // scores = rows * panel; largest[query] = max(largest[query], scores).
 template <int M, int N>
 HWY_NOINLINE void ScoreTile(const float* const* rows, std::size_t d, const float* panel, float* scores,
-                            std::size_t stride, float* largest, Fetcher& ahead) {
+                            std::size_t stride, float* largest, Ahead& ahead) {
   const DF df;
   Tile<M, N> tile;
   ZeroTile(tile);
-  MulTileFetching(d, TakeRows<M>(rows), PanelOfB{panel, kWidth}, ahead, tile);
+  MulTileAsking(d, TakeRows<M>(rows), PanelOfB{panel, kWidth}, tile, ahead);
   VF most[N];
   Unroll<N>([&](auto v) REEL_INLINE { most[v] = hn::LoadU(df, largest + v * kLanes); });
   UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
@@ -104,11 +115,11 @@ HWY_NOINLINE void ScoreTile(const float* const* rows, std::size_t d, const float
 // p = 2^(rows * panel - lse2[query])
 template <int M, int N>
 HWY_NOINLINE void ProbabilityTile(const float* const* rows, std::size_t d, const float* panel, const float* lse2,
-                                  float* p, std::size_t stride, Fetcher& ahead) {
+                                  float* p, std::size_t stride, Ahead& ahead) {
   const DF df;
   Tile<M, N> tile;
   ZeroTile(tile);
-  MulTileFetching(d, TakeRows<M>(rows), PanelOfB{panel, kWidth}, ahead, tile);
+  MulTileAsking(d, TakeRows<M>(rows), PanelOfB{panel, kWidth}, tile, ahead);
   Unroll<(M + 1) / 2>([&](auto half) REEL_INLINE {  // two rows at a time: enough chains in flight, no spilling
     constexpr int kFirst = 2 * half, kRows = M - kFirst < 2 ? 1 : 2;
     VF e[kRows * N];
@@ -125,11 +136,11 @@ HWY_NOINLINE void ProbabilityTile(const float* const* rows, std::size_t d, const
 // ds = p * (rows * panel - delta[query])
 template <int M, int N>
 HWY_NOINLINE void ScoreGradTile(const float* const* rows, std::size_t d, const float* panel, const float* delta,
-                                const float* p, float* ds, std::size_t stride, Fetcher& ahead) {
+                                const float* p, float* ds, std::size_t stride, Ahead& ahead) {
   const DF df;
   Tile<M, N> tile;
   ZeroTile(tile);
-  MulTileFetching(d, TakeRows<M>(rows), PanelOfB{panel, kWidth}, ahead, tile);
+  MulTileAsking(d, TakeRows<M>(rows), PanelOfB{panel, kWidth}, tile, ahead);
   UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
     const std::size_t at = static_cast<std::size_t>(r) * stride + v * kLanes;
     const VF difference = hn::Sub(tile.c[r][v], hn::LoadU(df, delta + v * kLanes));
@@ -140,7 +151,7 @@ HWY_NOINLINE void ScoreGradTile(const float* const* rows, std::size_t d, const f
 // out[r] = factor[r] * out[r] + sum over n keys of a[key * a_stride + r] * rows(key); without factors, out[r] + ...
 template <int M, int N, class B>
 HWY_NOINLINE void ColumnsTile(std::size_t n, const float* a, std::size_t a_stride, const B& rows, const float* factor,
-                              float* out, std::size_t stride, Fetcher& ahead) {
+                              float* out, std::size_t stride, Ahead& ahead) {
   const DF df;
   Tile<M, N> tile;
   UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
@@ -149,7 +160,7 @@ HWY_NOINLINE void ColumnsTile(std::size_t n, const float* a, std::size_t a_strid
   if (factor != nullptr) {
     UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE { tile.c[r][v] = hn::Mul(tile.c[r][v], hn::Set(df, factor[r])); });
   }
-  MulTileFetching(n, ColumnsOfA{a, a_stride}, rows, ahead, tile);
+  MulTileAsking(n, ColumnsOfA{a, a_stride}, rows, tile, ahead);
   UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
     hn::StoreU(tile.c[r][v], df, out + static_cast<std::size_t>(r) * stride + v * kLanes);
   });
@@ -158,7 +169,7 @@ HWY_NOINLINE void ColumnsTile(std::size_t n, const float* a, std::size_t a_strid
 // out[r][offset ...] += sum over n queries of a[r * a_stride + query] * panel[query]; `columns` of the tile exist.
 template <int M, int N>
 HWY_NOINLINE void RowsTile(std::size_t n, const float* a, std::size_t a_stride, const float* panel, float* const* out,
-                           std::size_t offset, std::size_t columns, Fetcher& ahead) {
+                           std::size_t offset, std::size_t columns, Ahead& ahead) {
   const DF df;
   Tile<M, N> tile;
   const bool whole = columns >= N * kLanes;
@@ -168,7 +179,7 @@ HWY_NOINLINE void RowsTile(std::size_t n, const float* a, std::size_t a_stride, 
     UnrollTile<M, N>([&](auto r, auto v)
                          REEL_INLINE { tile.c[r][v] = LoadFirst(out[r] + offset + v * kLanes, columns - v * kLanes); });
   }
-  MulTileFetching(n, TakeRows<M>(a, a_stride), PanelOfB{panel, N * kLanes}, ahead, tile);
+  MulTileAsking(n, TakeRows<M>(a, a_stride), PanelOfB{panel, N * kLanes}, tile, ahead);
   if (whole) {
     UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE { hn::StoreU(tile.c[r][v], df, out[r] + offset + v * kLanes); });
   } else {
@@ -224,10 +235,10 @@ HWY_INLINE void PlaceRows(const float** rows, std::size_t n, std::size_t stride,
   }
 }
 
-// Rows of a step that are read as vectors, the B of P V and of dS K: At<N>(c) are N vectors from column c on. Below AVX-512 they are
-// copied to panels. Rows 256 or 512 bytes apart would use a quarter or an eighth of the sets of L1, and every tile
-// fetch them from L2 again: in turn on two Zen 3 cores, medians, forward runs 1.02-1.06 times as fast dense and
-// 1.02-1.11 with lists, backward 1.00-1.03. `memory` has room for n rows in whole panels.
+// Rows of a step that are read as vectors, the B of P V and of dS K: At<N>(c) are N vectors from column c on. Below
+// AVX-512 they are copied to panels. Rows 256 or 512 bytes apart would use a quarter or an eighth of the sets of L1,
+// and every tile fetch them from L2 again: in turn on two Zen 3 cores, medians, forward runs 1.02-1.06 times as fast
+// dense and 1.02-1.11 with lists, backward 1.00-1.03. `memory` has room for n rows in whole panels.
 class VectorRows {
  public:
   VectorRows(const float** rows, std::size_t n, std::size_t stride, std::size_t d, float* memory)

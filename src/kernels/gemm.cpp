@@ -99,10 +99,11 @@ constexpr std::size_t kPackRows = 4;  // read side by side: as many streams as h
 // reading goes along memory in either case.
 void PackB(const Gemm& g, const Slice& slice, const Range& part, float* packed) {
   if (g.form == Form::kXWt) {
-    for (std::size_t column = part.first * kGemmWidth; column < std::min(g.columns, (part.first + part.count) * kGemmWidth);
-         column += kGemmWidth) {
-      TransposePanel<kGemmWidth>(g.b.data + column * g.b.stride + slice.first, g.b.stride, std::min(kGemmWidth, g.columns - column),
-                     slice.depth, 1.0f, packed + column * slice.depth);
+    for (std::size_t column = part.first * kGemmWidth;
+         column < std::min(g.columns, (part.first + part.count) * kGemmWidth); column += kGemmWidth) {
+      TransposePanel<kGemmWidth>(g.b.data + column * g.b.stride + slice.first, g.b.stride,
+                                 std::min(kGemmWidth, g.columns - column), slice.depth, 1.0f,
+                                 packed + column * slice.depth);
     }
     return;
   }
@@ -110,8 +111,8 @@ void PackB(const Gemm& g, const Slice& slice, const Range& part, float* packed) 
     const float* from = g.b.data + (slice.first + k) * g.b.stride;
     for (std::size_t column = 0; column < g.columns; column += kGemmWidth) {
       CopyPanel<kGemmVectors>([&](std::size_t i) REEL_INLINE { return from + i * g.b.stride + column; },
-                std::min(kPackRows, part.first + part.count - k), std::min(kGemmWidth, g.columns - column),
-                packed + column * slice.depth + k * kGemmWidth);
+                              std::min(kPackRows, part.first + part.count - k),
+                              std::min(kGemmWidth, g.columns - column), packed + column * slice.depth + k * kGemmWidth);
     }
   }
 }
@@ -185,8 +186,8 @@ void Multiply(const Gemm& g, const Slice& slice, const Range& rows, const Range&
   }
 }
 
-// y = x W^T for no more than kGemmWidth rows of x: W is read once, in place, as the broadcast operand; x^T is the panel.
-// Columns [columns.first, + count) of y.
+// y = x W^T for no more than kGemmWidth rows of x: W is read once, in place, as the broadcast operand; x^T is the
+// panel. Columns [columns.first, + count) of y.
 template <int M>
 HWY_NOINLINE void FewRowsTile(const Gemm& g, const float* xt, std::size_t column) {
   const DF d;
@@ -209,10 +210,13 @@ HWY_NOINLINE void FewRowsTile(const Gemm& g, const float* xt, std::size_t column
   }
 }
 void FewRows(const Gemm& g, const float* xt, const Range& columns) {
-  ForRowTiles<kGemmRows>(columns.count, [&](auto m, std::size_t i) REEL_INLINE { FewRowsTile<m>(g, xt, columns.first + i); });
+  ForRowTiles<kGemmRows>(columns.count,
+                         [&](auto m, std::size_t i) REEL_INLINE { FewRowsTile<m>(g, xt, columns.first + i); });
   Finish(g, 0, g.rows, columns.first, columns.count);
 }
-void PackFewRows(const Gemm& g, float* xt) { TransposePanel<kGemmWidth>(g.a.data, g.a.stride, g.rows, g.depth, 1.0f, xt); }
+void PackFewRows(const Gemm& g, float* xt) {
+  TransposePanel<kGemmWidth>(g.a.data, g.a.stride, g.rows, g.depth, 1.0f, xt);
+}
 
 std::size_t PanelWidth() { return kGemmWidth; }
 std::size_t TileRows() { return kGemmRows; }

@@ -81,7 +81,8 @@ HWY_INLINE void MulTileFetching(std::size_t depth, const A& a, const float* pane
   std::size_t row = 0, line = 0;
   for (std::size_t block = 0; block < blocks; ++block) {
     for (; row * blocks < ahead.rows * (block + 1); ++row) {
-      for (std::size_t j = 0; j < kGemmWidth; j += kLineFloats) __builtin_prefetch(ahead.c + row * ahead.c_stride + j, 1);
+      for (std::size_t j = 0; j < kGemmWidth; j += kLineFloats)
+        __builtin_prefetch(ahead.c + row * ahead.c_stride + j, 1);
     }
     for (; line * blocks < ahead.lines * (block + 1); ++line) {
       __builtin_prefetch(ahead.panel + line * kLineFloats, 0, 2);  // to L2
@@ -91,7 +92,8 @@ HWY_INLINE void MulTileFetching(std::size_t depth, const A& a, const float* pane
     if constexpr (kFetchSoon) {
       Unroll<kFetchSteps>([&](auto i) REEL_INLINE {
         FetchA(here, i);
-        for (std::size_t j = 0; j < kGemmWidth; j += kLineFloats) __builtin_prefetch(rows + (i + kFetchRows) * kGemmWidth + j);
+        for (std::size_t j = 0; j < kGemmWidth; j += kLineFloats)
+          __builtin_prefetch(rows + (i + kFetchRows) * kGemmWidth + j);
         MulTile(
             1, [&](int r, std::size_t) REEL_INLINE { return here(r, i); }, rows + i * kGemmWidth, kGemmWidth, tile);
         asm volatile("");  // else the compiler gathers the requests of all steps before the first
