@@ -31,8 +31,8 @@ constexpr std::size_t kFewQueries = HWY_MAX_BYTES == 64 ? 64 : 2 * kWidth,
                       kGroupStepKeys = HWY_MAX_BYTES == 64 ? 64 : 128, kMostStepKeys = HWY_MAX_BYTES == 64 ? 128 : 192;
 constexpr std::size_t kStepScores = kMostStepKeys * kFewQueries;
 HWY_INLINE StepShape StepOf(std::size_t queries, std::size_t d) {
-  if (queries > 64) return {kMostStepKeys, kFewQueries};
-  const std::size_t together = d <= 64 ? std::max<std::size_t>(64, kFewQueries) : kFewQueries;
+  if (queries > kGroupQueries) return {kMostStepKeys, kFewQueries};
+  const std::size_t together = d <= 64 ? std::max(kGroupQueries, kFewQueries) : kFewQueries;
   return {kGroupStepKeys * kFewQueries / together, together};
 }
 constexpr float kNoScore = -1e30f;  // below every score, and finite: its difference to a score is a number

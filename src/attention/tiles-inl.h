@@ -29,6 +29,8 @@ HWY_BEFORE_NAMESPACE();
 namespace reel::attention::HWY_NAMESPACE {
 using namespace reel::kernels::HWY_NAMESPACE;  // NOLINT: the tile vocabulary
 
+constexpr std::size_t kGroupQueries = 64;  // at most in what is treated as a group with a list of its own
+
 constexpr float kLog2E = 1.44269504088896340736f, kLn2 = 0.69314718055994530942f;
 
 // Rows that the next step will touch, asked for while this one computes: evenly, a few lines with every tile. Many at
@@ -38,7 +40,7 @@ constexpr float kLog2E = 1.44269504088896340736f, kLn2 = 0.69314718055994530942f
 class Ahead {
  public:
   Ahead(const float* const* rows, std::size_t count, std::size_t d, std::size_t queries)
-      : rows_(rows), count_(count), d_(d), portion_(kPortions && queries <= 64 ? 32 : kWholeTile) {}
+      : rows_(rows), count_(count), d_(d), portion_(kPortions && queries <= kGroupQueries ? 32 : kWholeTile) {}
   // `tiles` tiles of n steps will come.
   void Expect(std::size_t tiles, std::size_t n) { calls_ += tiles * std::max<std::size_t>(1, n / portion_); }
   // A tile of n steps: f(first step, last step) for each of its portions.

@@ -32,8 +32,7 @@ constexpr std::size_t kLanes = HWY_MAX_BYTES / sizeof(float);  // the targets in
 
 // 6 x 2: 12 of 16 registers accumulate; 98 of 102.5 GFLOP/s on Zen 3 (4x3 reaches 95, 8x1 is load bound at 71).
 // With 32 registers 6 x 4: 34 instructions for 24 multiply-adds, where 12 x 2 has 38. Alone on a core that makes no
-// difference; with a busy neighbour on it, which takes every second turn to issue, attention runs 1.06-1.15 times as
-// fast (docs/decisions/0018).
+// difference; with a busy neighbour on it attention runs 1.06-1.15 times as fast (docs/decisions/0018).
 constexpr int kTileRows = 6, kTileVectors = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4 ? 2 : 4;
 constexpr std::size_t kWidth = kTileVectors * kLanes;  // floats of a panel row
 
@@ -271,7 +270,7 @@ HWY_INLINE void TransposePanel(const float* HWY_RESTRICT src, std::size_t stride
 }
 
 // dst[i * W + j] = row(i)[j] for i < n, j < columns; zero for columns <= j < W: one panel of rows, N vectors wide.
-template <int N = kTileVectors, class Row>
+template <int N, class Row>
 HWY_INLINE void CopyPanel(const Row& row, std::size_t n, std::size_t columns, float* HWY_RESTRICT dst) {
   constexpr std::size_t W = N * kLanes;
   const DF d;
