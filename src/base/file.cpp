@@ -90,7 +90,12 @@ class Temporary {
       const int number = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
       if (number >= 0) {
         stream_ = ::fdopen(number, "w");
-        if (stream_ == nullptr) ::close(number);
+        if (stream_ == nullptr) {
+          const int reason = errno;
+          ::close(number);
+          ::unlink(path_.c_str());
+          errno = reason;
+        }
         break;
       }
       if (errno != EEXIST) break;  // another host on a shared disk may have the same process number
@@ -148,25 +153,55 @@ void FileWriter::write(const void* data, std::size_t size) {
   if (size != 0 && std::fwrite(data, 1, size, stream_) != size) fail("write", path_, errno);
 }
 
+namespace {
+
+namespace fs = std::filesystem;
+
+// The number of this process's own output that `path` leads to, or -1. /dev/stdout may be any file, a log that others
+// append to among them; opened anew it would be cut off, and replaced it would be lost.
+int own_output(const std::string& path) {
+  struct stat target, own;
+  if (::stat(path.c_str(), &target) != 0) return -1;
+  for (const int number : {STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fstat(number, &own) == 0 && own.st_dev == target.st_dev && own.st_ino == target.st_ino) return number;
+  }
+  return -1;
+}
+
+// The file that links lead to, which need not exist yet, from the root on.
+fs::path behind_links(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as the system allows
+  std::error_code failed;
+  fs::path target = fs::absolute(path, failed);
+  for (int i = 0; !failed && fs::is_symlink(fs::symlink_status(target, failed)); ++i) {
+    if (i == kMostLinks) fail("write", path, ELOOP);
+    target = target.parent_path() / fs::read_symlink(target, failed);
+  }
+  failed.clear();  // a name that does not exist is no failure here
+  target = fs::weakly_canonical(target, failed);
+  if (failed) fail("write", path, failed.value());
+  return target;
+}
+
+}  // namespace
+
 void write_file_atomically(const std::string& path, const std::function<void(FileWriter&)>& fill) {
-  namespace fs = std::filesystem;
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
   if (path.empty()) throw Error("cannot write a file without a name", "give a path");
   if (fs::is_directory(status))
     throw Error(fmt::format("cannot write {}: it is a folder", path), "name a file inside it");
-  if (fs::exists(status) && !fs::is_regular_file(status)) {
-    std::FILE* stream = std::fopen(path.c_str(), "we");
+  if (const int own = own_output(path); own >= 0 || (fs::exists(status) && !fs::is_regular_file(status))) {
+    std::fflush(nullptr);  // what was printed before comes first
+    std::FILE* stream = own >= 0 ? ::fdopen(::dup(own), "w") : std::fopen(path.c_str(), "we");
     if (stream == nullptr) fail("write", path, errno);
-    std::unique_ptr<std::FILE, int (*)(std::FILE*)> closer(stream, std::fclose);
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> closer(stream, std::fclose);
     FileWriter writer(stream, path);
     fill(writer);
     if (std::fflush(stream) != 0) fail("write", path, errno);
     return;
   }
-  std::error_code unresolved;
-  fs::path target = fs::weakly_canonical(path, unresolved);
-  if (unresolved) fail("write", path, unresolved.value());
+  const fs::path target = behind_links(path);
   Temporary temporary(target);
   FileWriter writer(temporary.stream(), path);
   fill(writer);

@@ -29,7 +29,8 @@ class FileWriter {
 
 // Either the whole new file stands at `path` afterwards, on the disk and not only in the cache, or an Error is thrown
 // and what stood there before is untouched: bytes go to a temporary file beside it, are synced, and the name is moved
-// over. Links are followed and permissions kept. A path that is a pipe or a device (/dev/stdout) is written directly.
+// over. Links are followed and permissions kept. A path that is a pipe or a device, or leads to where this process
+// prints (/dev/stdout), is written directly.
 void write_file_atomically(const std::string& path, const std::function<void(FileWriter&)>& fill);
 void write_file_atomically(const std::string& path, std::string_view text);
 

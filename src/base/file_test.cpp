@@ -1,5 +1,6 @@
 #include "base/file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -91,6 +92,31 @@ TEST_F(File, DevicesAreWrittenDirectly) {
   EXPECT_NE(message_of([] { write_file_atomically("/dev/full", "x"); }).find("No space left"), std::string::npos);
   write_file_atomically("/dev/null", "x");
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
+TEST_F(File, WhereThisProcessPrintsIsAppendedTo) {
+  write_file_atomically(path("log"), "of others\n");
+  std::fflush(stdout);
+  const int before = ::dup(STDOUT_FILENO), log = ::open(path("log").c_str(), O_WRONLY | O_APPEND);
+  ASSERT_TRUE(before >= 0 && log >= 0);
+  ::dup2(log, STDOUT_FILENO);
+  std::printf("a table\n");
+  write_file_atomically("/dev/stdout", "a file\n");
+  std::printf("the end\n");
+  std::fflush(stdout);
+  ::dup2(before, STDOUT_FILENO);
+  ::close(before), ::close(log);
+  EXPECT_EQ(read_file(path("log")), "of others\na table\na file\nthe end\n");
+}
+
+TEST_F(File, ALinkToNothingYetIsFollowedToo) {
+  fs::create_directory(path("folder"));
+  fs::create_symlink("folder/real", path("link"));
+  write_file_atomically(path("link"), "new");
+  EXPECT_TRUE(fs::is_symlink(path("link")));
+  EXPECT_EQ(read_file(path("folder/real")), "new");
+  fs::create_symlink("circle", path("circle"));
+  EXPECT_NE(message_of([&] { write_file_atomically(path("circle"), "x"); }).find("symbolic links"), std::string::npos);
 }
 
 TEST_F(File, LinksAndPermissionsSurvive) {

@@ -1,6 +1,7 @@
 #include "base/threads.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,9 +15,9 @@ namespace {
 
 thread_local int working_as = -1;  // index of the thread while it runs chunks
 
-int cores() {
+int cores_of(pid_t process) {  // 0: this one
   cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
+  if (sched_getaffinity(process, sizeof(set), &set) == 0) return CPU_COUNT(&set);
   return static_cast<int>(std::thread::hardware_concurrency());
 }
 
@@ -41,7 +42,12 @@ void look_for(const Condition& condition) {
 
 }  // namespace
 
-int default_threads() { return std::max(1, cores() / launched().on_host); }
+int share_of_cores(int own, int of_launcher, int ranks) { return std::max(1, std::min(own, of_launcher / ranks)); }
+
+int default_threads() {
+  const int ranks = launched().on_host, own = cores_of(0);
+  return share_of_cores(own, ranks > 1 ? std::max(own, cores_of(::getppid())) : own, ranks);
+}
 
 Threads::Threads(int count) {
   if (count < 1 || count > 4096) {
@@ -49,10 +55,19 @@ Threads::Threads(int count) {
   }
   scratch_.resize(static_cast<std::size_t>(count) + 1);
   patient_ = count <= default_threads();
-  for (int thread = 1; thread < count; ++thread) workers_.emplace_back([this, thread] { serve(thread); });
+  try {
+    for (int thread = 1; thread < count; ++thread) workers_.emplace_back([this, thread] { serve(thread); });
+  } catch (const std::exception& error) {  // no thread, or no memory for one
+    const std::size_t started = workers_.size() + 1;
+    stop();
+    throw Error(fmt::format("only {} of {} threads can be started: {}", started, count, error.what()),
+                "use fewer threads, or raise the limit of processes (ulimit -u, or that of the container)");
+  }
 }
 
-Threads::~Threads() {
+Threads::~Threads() { stop(); }
+
+void Threads::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

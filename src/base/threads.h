@@ -30,8 +30,10 @@ namespace reel {
 // of 75 us took 113-133 us at the median without it, 76 with it; between the operations of a training step lie 1-30 us.
 constexpr std::chrono::microseconds kPatience{50};
 
-// Cores this process may use, divided by the ranks that mpirun or srun started on this host; at least 1.
+// Cores that mpirun or srun has, divided by the ranks it started on this host, but no more than this process may use (a
+// launcher that binds each rank has divided them already); without a launcher all it may use; at least 1.
 int default_threads();
+int share_of_cores(int own, int of_launcher, int ranks);
 
 class Threads {
  public:
@@ -68,6 +70,7 @@ class Threads {
   void run_chunks(std::int64_t chunks, Call call, void* context);
   void take_chunks(int thread);
   void serve(int thread);
+  void stop();
   bool called(std::uint64_t seen) const { return stop_ || (open_ && generation_ != seen); }
 
   std::vector<std::thread> workers_;

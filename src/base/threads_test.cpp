@@ -1,12 +1,18 @@
 #include "base/threads.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <cstdlib>
 #include <ctime>
+#include <map>
 #include <numeric>
 #include <stdexcept>
+#include <tuple>
 
 #include "base/error.h"
+#include "base/launched.h"
+#include "base/testing.h"
 
 namespace reel {
 namespace {
@@ -78,12 +84,14 @@ TEST(Threads, PollIsCalledByTheCallerBetweenChunksAndWhileWaiting) {
 }
 
 TEST(Threads, ALongChunkPollsForTheCallerAlone) {
-  Threads threads(2);
+  Threads threads(1);
   int polls = 0;
   count_polls(threads, polls);
   threads.run(1, [&](std::int64_t, int thread) {
     for (int i = 0; i < 10; ++i) threads.poll(thread);
-    EXPECT_EQ(polls, thread == 0 ? 10 : polls);
+    EXPECT_EQ(polls, 10);
+    threads.poll(1);  // as a chunk on another thread would
+    EXPECT_EQ(polls, 10);
   });
 }
 
@@ -102,6 +110,53 @@ TEST(Threads, RunInsideWorkRunsInline) {
 TEST(Threads, ImpossibleCountsAreRefused) {
   EXPECT_THROW(Threads(0), Error);
   EXPECT_THROW(Threads(-3), Error);
+}
+
+TEST(Threads, ThreadsThatCannotBeStartedAreAnErrorAndNotAHang) {
+  struct rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the sanitizer itself takes terabytes of addresses";
+#else
+  // Root may start as many as it likes, but every thread needs a stack.
+  const struct rlimit tight = {std::uint64_t{1} << 30, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &tight), 0);
+  const std::string message = message_of([] { const Threads threads(4096); });
+  ::setrlimit(RLIMIT_AS, &before);
+  EXPECT_NE(message.find("of 4096 threads can be started"), std::string::npos) << message;
+#endif
+}
+
+TEST(Threads, RanksShareTheCoresOfTheirLauncherOnce) {
+  EXPECT_EQ(share_of_cores(32, 32, 1), 32);
+  EXPECT_EQ(share_of_cores(32, 32, 4), 8);  // not bound
+  EXPECT_EQ(share_of_cores(8, 32, 4), 8);   // bound to 8 cores each
+  EXPECT_EQ(share_of_cores(16, 32, 4), 8);  // two ranks bound to a socket
+  EXPECT_EQ(share_of_cores(2, 2, 4), 1);    // more ranks than cores
+}
+
+class Launcher : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (launched().ranks > 1) GTEST_SKIP() << "started by mpirun";
+  }
+  static Launched with(const std::map<std::string, std::string>& environment) {
+    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+    const Launched result = launched();
+    for (const auto& [name, value] : environment) ::unsetenv(name.c_str());
+    return result;
+  }
+};
+
+TEST_F(Launcher, EnvironmentsOfTheThreeAreRead) {
+  const Launched open_mpi =
+      with({{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "8"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}});
+  EXPECT_EQ(std::tuple(open_mpi.rank, open_mpi.ranks, open_mpi.on_host), std::tuple(3, 8, 4));
+  const Launched mpich = with({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}});
+  EXPECT_EQ(std::tuple(mpich.rank, mpich.ranks, mpich.on_host), std::tuple(1, 2, 2));
+  const Launched slurm =
+      with({{"SLURM_PROCID", "5"}, {"SLURM_STEP_NUM_TASKS", "20"}, {"SLURM_STEP_TASKS_PER_NODE", "8(x2),4"}});
+  EXPECT_EQ(std::tuple(slurm.rank, slurm.ranks, slurm.on_host), std::tuple(5, 20, 8));
 }
 
 }  // namespace
