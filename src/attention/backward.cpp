@@ -269,7 +269,7 @@ void run_backward(const Input& in, const KeyLists* lists, const Gradients& g, Th
   check_view("dv", g.dv, shape, shape.keys);
   const std::int64_t heads = shape.batch * shape.heads;
   if (heads == 0) return;
-  if (shape.queries > 0 && g.lse == nullptr) throw Error("attention: lse has no data");
+  if (shape.queries > 0) check_memory("lse", g.lse);
   const auto d = static_cast<std::size_t>(shape.head_dim);
   const Work work = cut_backward(shape, lists);
 

@@ -217,7 +217,7 @@ void run_forward(const Input& given, const KeyLists* lists, const Partial& resul
   const Shape& shape = given.shape;
   check_view("out", result.out, shape, shape.queries);
   if (shape.batch * shape.heads * shape.queries == 0) return;
-  if (result.lse == nullptr) throw Error("attention: lse has no memory");
+  check_memory("lse", result.lse);
   const Work work = cut_forward(shape, lists);
   const Input in = side_by_side(given, work, threads);
   const auto d = static_cast<std::size_t>(shape.head_dim);

@@ -25,6 +25,43 @@ std::int64_t tokens_of(std::span<const std::int32_t> list, std::int64_t keys_tok
   return tokens;
 }
 
+// Of lists that may have no offsets and keys yet.
+void check_sizes(const KeyLists& lists) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (lists.batch < 0 || lists.heads < 0 || lists.batch > kMost || lists.heads > kMost) {
+    throw Error(fmt::format("key lists with {} batch items and {} heads", lists.batch, lists.heads),
+                "neither may be negative, and both are counted in 32 bits");
+  }
+  if (lists.granularity != 1 && lists.granularity != kTileKeys) {
+    throw Error(fmt::format("key lists have granularity {}", lists.granularity),
+                fmt::format("an entry is 1 token or a tile of {} tokens", kTileKeys));
+  }
+  if (lists.keys_tokens < 0 || lists.keys_tokens > kMost) {
+    throw Error(fmt::format("key lists over {} keys", lists.keys_tokens), "keys are counted in 32 bits");
+  }
+  if (lists.group_starts.empty() || lists.group_starts.front() != 0) {
+    throw Error(lists.group_starts.empty()
+                    ? "key lists have no group_starts"
+                    : fmt::format("group_starts of key lists begin with {}", lists.group_starts.front()),
+                "they begin with 0 and end with the number of queries");
+  }
+  for (std::size_t g = 0; g + 1 < lists.group_starts.size(); ++g) {
+    if (lists.group_starts[g + 1] <= lists.group_starts[g]) {
+      throw Error(fmt::format("group {} of key lists starts at query {} and ends at {}", g, lists.group_starts[g],
+                              lists.group_starts[g + 1]),
+                  "group_starts must ascend: every group has at least one query");
+    }
+  }
+  // Sums of pairs fit 64 bits then.
+  if (static_cast<double>(lists.batch) * static_cast<double>(lists.heads) * static_cast<double>(lists.queries()) *
+          static_cast<double>(lists.keys_tokens) >
+      0x1p62) {
+    throw Error(fmt::format("key lists for batch {}, {} heads, {} queries, {} keys", lists.batch, lists.heads,
+                            lists.queries(), lists.keys_tokens),
+                "there may be 2^62 pairs of queries and keys at most");
+  }
+}
+
 }  // namespace
 
 std::int64_t KeyLists::tokens(std::int64_t b, std::int64_t h, std::int64_t g) const {
@@ -67,24 +104,7 @@ double KeyLists::density() const {
 }
 
 void KeyLists::check() const {
-  if (batch < 0 || heads < 0) throw Error(fmt::format("key lists with {} batch items and {} heads", batch, heads));
-  if (granularity != 1 && granularity != kTileKeys) {
-    throw Error(fmt::format("key lists have granularity {}", granularity),
-                fmt::format("an entry is 1 token or a tile of {} tokens", kTileKeys));
-  }
-  if (keys_tokens < 0 || keys_tokens > std::numeric_limits<std::int32_t>::max()) {
-    throw Error(fmt::format("key lists over {} keys", keys_tokens), "keys are counted in 32 bits");
-  }
-  if (group_starts.empty() || group_starts.front() != 0) {
-    throw Error("group_starts of key lists must begin with 0 and end with the number of queries");
-  }
-  for (std::size_t g = 0; g + 1 < group_starts.size(); ++g) {
-    if (group_starts[g + 1] <= group_starts[g]) {
-      throw Error(fmt::format("group {} of key lists starts at query {} and ends at {}", g, group_starts[g],
-                              group_starts[g + 1]),
-                  "group_starts must ascend: every group has at least one query");
-    }
-  }
+  check_sizes(*this);
   const auto head_count = static_cast<std::size_t>(batch) * static_cast<std::size_t>(heads);
   if (dense_heads.size() != head_count) {
     throw Error(fmt::format("key lists have {} dense_heads flags for {} x {} heads", dense_heads.size(), batch, heads),
@@ -104,7 +124,8 @@ void KeyLists::check() const {
     }
   }
   if (offsets.back() != static_cast<std::int64_t>(keys.size())) {
-    throw Error(fmt::format("the last offset of key lists is {}, but there are {} keys", offsets.back(), keys.size()));
+    throw Error(fmt::format("the last offset of key lists is {}, but there are {} keys", offsets.back(), keys.size()),
+                "the last offset is the end of the last list");
   }
   for (std::size_t i = 0; i < count; ++i) {
     const auto first = static_cast<std::size_t>(offsets[i]), last = static_cast<std::size_t>(offsets[i + 1]);
@@ -157,8 +178,9 @@ KeyListsBuilder::KeyListsBuilder(std::int64_t batch, std::int64_t heads, std::in
   lists_.keys_tokens = keys_tokens;
   lists_.granularity = granularity;
   lists_.group_starts = std::move(group_starts);
+  check_sizes(lists_);
   lists_.offsets = {0};
-  lists_.dense_heads.assign(static_cast<std::size_t>(std::max<std::int64_t>(0, batch * heads)), 0);
+  lists_.dense_heads.assign(static_cast<std::size_t>(batch * heads), 0);
 }
 
 void KeyListsBuilder::add(std::span<const std::int32_t> entries) {
@@ -231,8 +253,9 @@ KeyLists random_lists(std::int64_t batch, std::int64_t heads, std::int64_t keys_
                       std::vector<std::int32_t> group_starts, double share, int granularity, std::uint64_t seed) {
   if (!(share >= 0 && share <= 1))
     throw Error(fmt::format("a share of {} of the keys", share), "use a number from 0 to 1");
-  const std::int64_t lists = batch * heads * (static_cast<std::int64_t>(group_starts.size()) - 1);
+  const std::size_t starts = group_starts.size();
   KeyListsBuilder builder(batch, heads, keys_tokens, std::move(group_starts), granularity);
+  const std::int64_t lists = batch * heads * (static_cast<std::int64_t>(starts) - 1);
   const std::int64_t entries = (keys_tokens + granularity - 1) / granularity;
   const std::int64_t want = std::llround(share * static_cast<double>(entries));
   const Random random(seed);

@@ -25,6 +25,7 @@ std::string error_of(const std::function<void(KeyLists&)>& spoil) {
   try {
     lists.check();
   } catch (const Error& error) {
+    EXPECT_NE(error.hint(), "") << error.what();
     return error.what();
   }
   return "";
@@ -51,6 +52,20 @@ TEST(KeyLists, BadListsAreNamed) {
   EXPECT_NE(error_of([](KeyLists& l) { l.granularity = 32; }), "");
   EXPECT_NE(error_of([](KeyLists& l) { l.keys_tokens = -1; }), "");
   EXPECT_NE(error_of([](KeyLists& l) { l.granularity = 64; }), "");  // ten keys are one tile
+  EXPECT_NE(error_of([](KeyLists& l) { l.batch = l.heads = std::int64_t{1} << 32, l.dense_heads.clear(); }), "");
+  EXPECT_TRUE(contains(error_of([](KeyLists& l) {
+                         l.heads = 3, l.keys_tokens = 0x7fffffff, l.group_starts = {0, 0x7fffffff};
+                         l.dense_heads = {1, 1, 1}, l.offsets = {0, 0, 0, 0}, l.keys.clear();
+                       }),
+                       "2147483647 queries, 2147483647 keys"));
+}
+
+TEST(KeyLists, ListsThatCannotBeBuiltAreErrorsFromTheStart) {
+  EXPECT_THROW(random_lists(1, 1, 100, {0, 10}, 0.1, 0, 1), Error);
+  EXPECT_THROW(random_lists(1, 1, -5, {0, 10}, 0.1, 1, 1), Error);
+  EXPECT_THROW(KeyListsBuilder(1, 1, 4, {}), Error);
+  EXPECT_THROW(KeyListsBuilder(-1, 1, 4, {0, 2}), Error);
+  EXPECT_THROW(KeyListsBuilder(std::int64_t{1} << 40, std::int64_t{1} << 40, 4, {0, 2}), Error);
 }
 
 TEST(KeyLists, CountsPairsAndShortTiles) {

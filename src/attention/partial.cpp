@@ -8,8 +8,12 @@
 namespace reel::attention {
 
 void merge(const Shape& shape, const Partial& into, const Partial& other, Threads& threads) {
+  check_shape(shape);
+  if (shape.batch * shape.heads * shape.queries == 0) return;
   check_view("out", into.out, shape, shape.queries);
   check_view("out of the other part", other.out, shape, shape.queries);
+  check_memory("lse", into.lse);
+  check_memory("lse of the other part", other.lse);
   constexpr std::int64_t kRows = 256;
   constexpr float kNothing = -std::numeric_limits<float>::infinity();
   const std::int64_t pieces = (shape.queries + kRows - 1) / kRows;

@@ -17,16 +17,16 @@ namespace {
 
 struct Selection {
   SelectInput in;
-  Buffer<float> q, k;
+  Array q, k;
   Selection(std::int64_t batch, std::int64_t heads, std::int64_t groups, std::int64_t keys, std::int64_t rank,
-            std::int64_t samples, int granularity, std::int64_t keep, std::uint64_t seed, float spread = 1) {
+            std::int64_t samples, int granularity, std::int64_t keep, std::uint64_t seed, float spread = 1)
+      : q(Problem::random(static_cast<std::size_t>(batch * heads * groups * samples * rank), seed, 1, spread)),
+        k(Problem::random(static_cast<std::size_t>(batch * heads * keys * rank), seed, 2, spread)) {
     in.batch = batch, in.heads = heads, in.keys = keys, in.rank = rank, in.samples = samples,
     in.granularity = granularity;
     in.group_starts = uniform_groups(groups * 5, 5);
     in.keep = {keep};
     in.scale = 0.3f;
-    q = Problem::random(static_cast<std::size_t>(batch * heads * groups * samples * rank), seed, 1, spread);
-    k = Problem::random(static_cast<std::size_t>(batch * heads * keys * rank), seed, 2, spread);
     in.q = token_major<const float>(q.data(), groups * samples, heads, rank);
     in.k = token_major<const float>(k.data(), keys, heads, rank);
   }
@@ -123,7 +123,7 @@ TEST(Select, ExponentialsKeptInSixteenBitsDoNotChangeTheChoice) {
 
 TEST(LowRank, RoundedRowsAreCloseAndFitTheirProducts) {
   for (const std::size_t rank : {1, 2, 31, 32, 200}) {
-    const Buffer<float> row = Problem::random(rank, test_seed(), 3, 1e4f);
+    const Array row = Problem::random(rank, test_seed(), 3, 1e4f);
     std::vector<std::int64_t> integers(rank);
     const double unit = round_row(row.data(), rank, integers.data());
     std::int64_t product = 0;
@@ -169,7 +169,7 @@ TEST(Select, ScoresThatRiseFarAboveTheFirstBlockStillOrder) {
 TEST(Select, EqualWeightsGoToTheLowerIndex) {
   for (std::int64_t samples : {1, 4}) {
     Selection s(1, 1, 3, 1000, 8, samples, 1, 137, 2);
-    s.k.clear();  // every score is 0
+    std::fill(s.k.begin(), s.k.end(), 0.0f);  // every score is 0
     Threads threads(1);
     const KeyLists lists = select(s.in, threads);
     for (std::int64_t g = 0; g < 3; ++g) {

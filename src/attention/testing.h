@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <vector>
 
@@ -12,40 +11,48 @@
 #include "attention/reference.h"
 #include "base/buffer.h"
 #include "base/random.h"
+#include "base/testing.h"
+#include "kernels/testing.h"
 
 namespace reel::attention {
 
-// REEL_TEST_SEED chooses other cases (make soak).
-inline std::uint64_t test_seed() {
-  const char* seed = std::getenv("REEL_TEST_SEED");
-  return seed != nullptr ? std::strtoull(seed, nullptr, 10) : 1;
-}
+using reel::test_seed;
+
+using kernels::testing::Array;
 
 // One attention problem with its memory. Rows lie `gap` floats further apart than they need to.
 struct Problem {
   Shape shape;
-  Buffer<float> q, k, v, dout, out, lse, dq, dk, dv;
+  Array q, k, v, dout, out, lse, dq, dk, dv;
   bool tokens_first;
   std::int64_t gap;
   float scale;
 
   Problem(const Shape& s, std::uint64_t seed, bool token_major_layout = true, std::int64_t row_gap = 0,
           float spread = 1)
-      : shape(s), tokens_first(token_major_layout), gap(row_gap), scale(1 / std::sqrt(static_cast<float>(s.head_dim))) {
-    const std::size_t queries = floats(s.queries), keys = floats(s.keys);
-    std::uint64_t stream = 0;
-    for (auto* each : {&q, &dout, &out, &dq}) *each = random(queries, seed, stream++, each == &q ? spread : 1);
-    for (auto* each : {&k, &v, &dk, &dv}) *each = random(keys, seed, stream++, 1);
-    lse = random(static_cast<std::size_t>(s.batch * s.heads * s.queries), seed, stream++, 1);
+      : shape(s),
+        q(random(floats(s, s.queries, row_gap), seed, 0, spread)),
+        k(random(floats(s, s.keys, row_gap), seed, 4)),
+        v(random(floats(s, s.keys, row_gap), seed, 5)),
+        dout(random(floats(s, s.queries, row_gap), seed, 1)),
+        out(random(floats(s, s.queries, row_gap), seed, 2)),
+        lse(random(static_cast<std::size_t>(s.batch * s.heads * s.queries), seed, 8)),
+        dq(random(floats(s, s.queries, row_gap), seed, 3)),
+        dk(random(floats(s, s.keys, row_gap), seed, 6)),
+        dv(random(floats(s, s.keys, row_gap), seed, 7)),
+        tokens_first(token_major_layout),
+        gap(row_gap),
+        scale(1 / std::sqrt(static_cast<float>(s.head_dim))) {}
+  // The last row has no gap behind it: its end is the end of the memory.
+  static std::size_t floats(const Shape& s, std::int64_t tokens, std::int64_t gap) {
+    const std::int64_t rows = s.batch * s.heads * tokens;
+    return static_cast<std::size_t>(rows == 0 ? 0 : rows * (s.head_dim + gap) - gap);
   }
-  std::size_t floats(std::int64_t tokens) const {
-    return static_cast<std::size_t>(shape.batch * shape.heads * tokens * (shape.head_dim + gap));
-  }
-  static Buffer<float> random(std::size_t n, std::uint64_t seed, std::uint64_t stream, float spread) {
-    Buffer<float> buffer(n);
-    Random(seed, stream).fill_normal(buffer);
-    for (float& x : buffer) x *= spread;
-    return buffer;
+  static Array random(std::size_t n, std::uint64_t seed, std::uint64_t stream, float spread = 1) {
+    Array array(n);
+    Random(seed, stream).fill_normal(array);
+    for (float& x : array) x *= spread;
+    return array;
   }
   template <class T>
   View<T> view(T* data, std::int64_t tokens) const {
@@ -90,7 +97,7 @@ inline double difference(const Problem& p, ConstView got, std::int64_t tokens, c
   return worst;
 }
 
-inline double lse_difference(const Buffer<float>& got, const std::vector<double>& want) {
+inline double lse_difference(const Array& got, const std::vector<double>& want) {
   double worst = 0;
   for (std::size_t i = 0; i < want.size(); ++i) {
     if (std::isinf(want[i]) && got[i] == want[i]) continue;

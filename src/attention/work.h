@@ -38,6 +38,8 @@ struct Work {
 
 // Throws Error for shapes, views or lists that do not fit each other. `lists` is null for dense.
 void check(const Input& in, const KeyLists* lists);
+void check_shape(const Shape& shape);
+void check_memory(const char* name, const float* data);
 void check_view(const char* name, ConstView view, const Shape& shape, std::int64_t rows);
 
 Work cut_forward(const Shape& shape, const KeyLists* lists);

@@ -1,49 +1,31 @@
 #include "kernels/gemm.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstring>
-#include <limits>
-
-#include "base/buffer.h"
-#include "base/error.h"
-#include "base/random.h"
-#include "kernels/cpu.h"
+#include "kernels/reference.h"
+#include "kernels/testing.h"
 
 namespace reel::kernels {
 namespace {
 
-double activate(Activation kind, double x) {
-  switch (kind) {
-    case Activation::kNone:
-      return x;
-    case Activation::kGeluTanh:
-      return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-    case Activation::kGeluErf:
-      return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
-    case Activation::kSilu:
-      return x / (1 + std::exp(-x));
-  }
-  return 0;
-}
+using testing::Array;
+using testing::for_every_target;
 
-// A product with its memory; rows lie `gap` floats further apart than they need to.
+// A product with its memory, which ends where each matrix ends; rows lie `gap` floats further apart than they need to.
 struct Product {
   Gemm g{};
-  Buffer<float> a, b, c, bias, before;
-  Product(Form form, std::size_t rows, std::size_t columns, std::size_t depth, std::size_t gap = 0) {
-    const bool turned = form == Form::kDytX, weights = form == Form::kXWt;
-    const std::size_t a_stride = (turned ? rows : depth) + gap, b_stride = (weights ? depth : columns) + gap;
-    a = Buffer<float>((turned ? depth : rows) * a_stride), b = Buffer<float>((weights ? columns : depth) * b_stride);
-    c = Buffer<float>(rows * (columns + gap)), before = Buffer<float>(rows * (columns + gap)),
-    bias = Buffer<float>(columns);
-    Random(1, rows).fill_normal(a);
-    Random(2, columns).fill_normal(b);
-    Random(3, depth).fill_normal(c);
-    Random(4).fill_normal(bias);
+  Array a, b, c, bias, before;
+  Product(Form form, std::size_t rows, std::size_t columns, std::size_t depth, std::size_t gap = 0)
+      : a(form == Form::kDytX ? random(depth, rows, gap, 1) : random(rows, depth, gap, 1)),
+        b(form == Form::kXWt ? random(columns, depth, gap, 2) : random(depth, columns, gap, 2)),
+        c(random(rows, columns, gap, 3)),
+        bias(random(1, columns, 0, 4)),
+        before(random(rows, columns, gap, 5)) {
     g.form = form, g.rows = rows, g.columns = columns, g.depth = depth;
-    g.a = {a.data(), a_stride}, g.b = {b.data(), b_stride}, g.c = c.data(), g.c_stride = columns + gap;
+    g.a = {a.data(), (form == Form::kDytX ? rows : depth) + gap};
+    g.b = {b.data(), (form == Form::kXWt ? depth : columns) + gap};
+    g.c = c.data(), g.c_stride = columns + gap;
+  }
+  static Array random(std::size_t rows, std::size_t width, std::size_t gap, std::uint64_t stream) {
+    return testing::random_array(rows == 0 ? 0 : rows * (width + gap) - gap, stream * 100003 + rows);
   }
   double sum(std::size_t i, std::size_t j) const {
     double sum = 0;
@@ -56,13 +38,31 @@ struct Product {
   }
 };
 
+void expect_matches_reference(Product& p, Threads& threads) {
+  SCOPED_TRACE(fmt::format("form {}, {} x {} x {}", static_cast<int>(p.g.form), p.g.rows, p.g.columns, p.g.depth));
+  const Array old = p.c;
+  gemm(p.g, threads);
+  // Rounding of a sum of n products of normal numbers: sqrt(n) terms, each step half an ulp of about sqrt(n).
+  const double tolerance = 1e-6 * (4 + static_cast<double>(p.g.depth));
+  for (std::size_t at = 0; at < p.c.size(); ++at) {
+    const std::size_t r = at / p.g.c_stride, c = at % p.g.c_stride;
+    if (c >= p.g.columns) {
+      ASSERT_EQ(p.c[at], old[at]);  // nothing written beside the result
+      continue;
+    }
+    const double want = p.sum(r, c) + (p.g.accumulate ? old[at] : 0) + (p.g.bias != nullptr ? p.bias[c] : 0);
+    ASSERT_NEAR(p.c[at], reference::activation(p.g.activation, want), tolerance) << r << ", " << c;
+    if (p.g.before != nullptr) {
+      ASSERT_NEAR(p.before[at], want, tolerance) << r << ", " << c;
+    }
+  }
+}
+
 TEST(Gemm, EveryFormAndEpilogueMatchesTheReferenceOnEveryTarget) {
-  const std::string chosen = target();
-  for (const std::string& name : available_targets()) {
-    set_target(name);
+  for_every_target([] {
     Threads threads(2);
-    const Random random(5);
-    for (std::uint64_t i = 0; i < 400 && !testing::Test::HasFailure(); ++i) {
+    const Random random(test_seed(), 5);
+    for (std::uint64_t i = 0; i < 400 && !::testing::Test::HasFailure(); ++i) {
       const auto below = [&](std::uint64_t which, std::uint64_t n) { return random.below(i * 10 + which, n); };
       const std::uint64_t most = i % 20 == 0 ? 300 : 50;
       const std::size_t depth = i % 40 == 0 ? 1281 + below(2, 1400) : below(2, most);  // several slices
@@ -71,29 +71,36 @@ TEST(Gemm, EveryFormAndEpilogueMatchesTheReferenceOnEveryTarget) {
       if (below(5, 2) == 0) p.g.bias = p.bias.data();
       p.g.activation = static_cast<Activation>(below(6, 4));
       if (below(7, 2) == 0) p.g.before = p.before.data();
-      Buffer<float> old(p.c.size());
-      std::memcpy(old.data(), p.c.data(), p.c.size() * sizeof(float));
-      gemm(p.g, threads);
-      SCOPED_TRACE(fmt::format("{}, case {}: form {}, {} x {} x {}", name, i, i % 3, p.g.rows, p.g.columns, p.g.depth));
-      // Rounding of a sum of n products of normal numbers: sqrt(n) terms, each step half an ulp of about sqrt(n).
-      const double tolerance = 1e-6 * (4 + static_cast<double>(depth));
-      for (std::size_t r = 0; r < p.g.rows; ++r) {
-        for (std::size_t c = 0; c < p.g.c_stride; ++c) {
-          const std::size_t at = r * p.g.c_stride + c;
-          if (c >= p.g.columns) {
-            ASSERT_EQ(p.c[at], old[at]);  // nothing written beside the result
-            continue;
-          }
-          const double want = p.sum(r, c) + (p.g.accumulate ? old[at] : 0) + (p.g.bias != nullptr ? p.bias[c] : 0);
-          ASSERT_NEAR(p.c[at], activate(p.g.activation, want), tolerance);
-          if (p.g.before != nullptr) {
-            ASSERT_NEAR(p.before[at], want, tolerance);
-          }
-        }
-      }
+      SCOPED_TRACE(fmt::format("REEL_TEST_SEED={}, case {}", test_seed(), i));
+      expect_matches_reference(p, threads);
     }
-  }
-  set_target(chosen);
+  });
+}
+
+// Enough rows that each thread packs its own, for an L2 of any size; and more columns than are packed at once.
+TEST(Gemm, ManyRowsAndWideLayersMatchTheReferenceOnEveryTarget) {
+  for_every_target([] {
+    Threads threads(1);
+    for (Form form : {Form::kXWt, Form::kDyW, Form::kDytX}) {
+      Product rows(form, 2401, 201, 37, 1);
+      rows.g.bias = rows.bias.data();
+      expect_matches_reference(rows, threads);
+      Product columns(form, 20, 1301, 9, 2);
+      columns.g.bias = columns.bias.data(), columns.g.before = columns.before.data();
+      columns.g.accumulate = true, columns.g.activation = Activation::kSilu;
+      expect_matches_reference(columns, threads);
+    }
+  });
+}
+
+// Until there are tiles of bf16, allowing them changes nothing.
+TEST(Gemm, Bf16MayBeAskedForAnywhere) {
+  Threads threads(1);
+  Product exact(Form::kXWt, 60, 50, 40), allowed(Form::kXWt, 60, 50, 40);
+  allowed.g.precision = Precision::kBf16;
+  gemm(exact.g, threads);
+  gemm(allowed.g, threads);
+  testing::expect_same_bits(exact.c, allowed.c);
 }
 
 TEST(Gemm, AnyNumberOfThreadsGivesTheSameBits) {

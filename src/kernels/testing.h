@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "base/testing.h"
 #include "kernels/cpu.h"
 #include "kernels/rows.h"
 
@@ -96,7 +97,7 @@ class Matrix {
 
 inline Array random_array(std::size_t size, std::uint64_t stream, float deviation = 1.0f, float mean = 0.0f) {
   Array array(size);
-  Random(7, stream).fill_normal(array);
+  Random(test_seed() + 6, stream).fill_normal(array);
   for (float& value : array) value = mean + deviation * value;
   return array;
 }

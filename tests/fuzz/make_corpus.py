@@ -197,6 +197,7 @@ write("key_lists_fuzz", {
     "tokens_no_number": lists([], [0, 0], [0, 10], [0], [1, 1], tokens="1e3"),
     "odd_granularity": lists([], [0, 0], [0, 10], [0], [1, 1], granularity="3"),
     "no_metadata": safetensors({"keys": tensor("I32", [0], 0, 0)}),
+    "pairs_beyond_64_bits": lists([], [0] * 4, [0, 2**31 - 1], [1, 1, 1], [1, 3], tokens=str(2**31 - 1)),
     "empty": b"",
 })
 
