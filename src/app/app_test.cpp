@@ -3,12 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "attention/key_lists.h"
 #include "base/file.h"
+#include "base/folder_testing.h"
+#include "kernels/cpu.h"
 
 namespace reel::app {
 namespace {
@@ -17,6 +21,24 @@ int reel(std::initializer_list<const char*> words) {
   std::vector<const char*> argv{"reel"};
   argv.insert(argv.end(), words);
   return run(static_cast<int>(argv.size()), argv.data());
+}
+
+// What a bench with --json wrote; every row has a name and a time, and a rate wherever work was counted.
+nlohmann::json bench_once(std::vector<const char*> words, const std::string& out) {
+  words.insert(words.begin(), {"reel", "bench"});
+  words.insert(words.end(), {"--rounds", "1", "--json", out.c_str()});
+  EXPECT_EQ(run(static_cast<int>(words.size()), words.data()), 0) << words[2];
+  auto result = nlohmann::json::parse(read_file(out));
+  EXPECT_FALSE(result["machine"]["cpu"].get<std::string>().empty());
+  EXPECT_GT(result["machine"]["peak_all"], 1e8);
+  for (const auto& row : result["rows"]) {
+    EXPECT_FALSE(row["case"].get<std::string>().empty());
+    EXPECT_GT(row["seconds"], 0) << row;
+    EXPECT_EQ(row.contains("gflops"), row.contains("flops")) << row;
+    EXPECT_EQ(row.contains("share_of_peak"), row.contains("flops")) << row;
+    EXPECT_EQ(row.contains("against"), row.contains("speedup")) << row;
+  }
+  return result;
 }
 
 TEST(App, HelpAndVersionSucceed) {
@@ -37,7 +59,10 @@ TEST(App, MistakesOfTheUserExitWithTwo) {
   EXPECT_EQ(reel({"bench", "attention", "--sparsity", "1.5"}), 2);
   EXPECT_EQ(reel({"bench", "attention", "--tokens", "-5"}), 2);
   EXPECT_EQ(reel({"bench", "attention", "--tokens", "64", "--group", "0"}), 2);
-  EXPECT_EQ(reel({"bench", "attention", "--tokens", "64", "--block", "100"}), 2);
+  for (const char* block : {"-64", "0", "2", "100"}) {
+    EXPECT_EQ(reel({"bench", "attention", "--block", block}), 2) << block;
+    EXPECT_EQ(reel({"bench", "attention", "--tokens", "64", "--block", block}), 2) << block;
+  }
   EXPECT_EQ(reel({"bench", "attention", "--threads", "0"}), 2);
   EXPECT_EQ(reel({"bench", "attention", "--lists", "/no/such/file"}), 2);
   EXPECT_EQ(reel({"bench", "gemm", "--m", "4"}), 2);
@@ -58,6 +83,94 @@ TEST(App, NumbersOutOfRangeAreRefusedBeforeAnythingIsMeasured) {
   EXPECT_EQ(reel({"bench", "gemm", "--rounds", "0"}), 2);
   EXPECT_EQ(reel({"bench", "train", "--steps", "0"}), 2);
   EXPECT_EQ(reel({"bench", "train", "--tokens", "0"}), 2);
+}
+
+TEST(App, OptionsThatListsMakeUselessAreRefused) {
+  const TempFolder folder;
+  const std::string lists = folder / "lists.safetensors";
+  attention::save(attention::dense_lists(1, 1, 64, 64), lists);
+  const std::pair<const char*, const char*> unused[] = {
+      {"--heads", "1"}, {"--tokens", "64"}, {"--sparsity", "0.5"}, {"--group", "64"}, {"--block", "1"}};
+  for (const auto& [option, value] : unused) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(reel({"bench", "attention", "--lists", lists.c_str(), option, value}), 2);
+    const std::string error = testing::internal::GetCapturedStderr();
+    EXPECT_NE(error.find(option + std::string(" has no effect beside --lists")), std::string::npos) << error;
+  }
+}
+
+// Minutes of work would be lost.
+TEST(App, AFolderIsNotTakenForAFileToWrite) {
+  const TempFolder folder;
+  for (const std::string& path : {std::string("."), folder.path(), folder.path() + "/"}) {
+    const std::vector<std::vector<const char*>> commands = {{"bench", "gemm", "--json"},
+                                                            {"bench", "quality", "--report"},
+                                                            {"train", "none.toml", "--traffic"},
+                                                            {"sample", "none", "--out"},
+                                                            {"denoise", "none", "--inputs", "none", "--outputs"}};
+    for (std::vector<const char*> words : commands) {
+      words.insert(words.begin(), "reel");
+      words.push_back(path.c_str());
+      testing::internal::CaptureStdout();
+      testing::internal::CaptureStderr();
+      EXPECT_EQ(run(static_cast<int>(words.size()), words.data()), 2) << words[1];
+      EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+      const std::string error = testing::internal::GetCapturedStderr();
+      EXPECT_NE(error.find(path + " is a folder; name a file in it"), std::string::npos) << error;
+    }
+  }
+}
+
+TEST(App, DoctorMeasuresAndKeepsNothingUnasked) {
+  const TempFolder folder;
+  setenv("REEL_MACHINE", (folder / "machine.toml").c_str(), 1);
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(reel({"doctor", "--threads", "1"}), 0);
+  const std::string text = testing::internal::GetCapturedStdout();
+  for (const char* part : {"CPU ", "instruction sets ", "f32 multiply-add ", "memory ", "reel doctor --measure"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+  EXPECT_FALSE(std::filesystem::exists(folder / "machine.toml"));
+  unsetenv("REEL_MACHINE");
+}
+
+TEST(App, BenchesOfTinyShapesWriteTheirRows) {
+  const TempFolder folder;
+  const std::string out = folder / "bench.json";
+  const auto gemm = bench_once({"gemm", "--m", "40", "--n", "24", "--k", "16", "--threads", "2"}, out);
+  ASSERT_EQ(gemm["rows"].size(), 3u);
+  for (const auto& row : gemm["rows"]) EXPECT_EQ(row["flops"], 2 * 40 * 24 * 16);
+  EXPECT_FALSE(gemm["machine"].contains("peak_one")) << "nobody measured one of two threads alone";
+
+  const auto select = bench_once({"select", "--heads", "2", "--tokens", "100", "--head-dim", "8", "--group", "32",
+                                  "--rank", "4", "--samples", "2", "--threads", "1"},
+                                 out);
+  ASSERT_EQ(select["rows"].size(), 5u);
+  EXPECT_EQ(select["machine"]["peak_one"], select["machine"]["peak_all"]);
+  EXPECT_TRUE(select["rows"][0].contains("flops"));
+  for (std::size_t i = 1; i < 5; ++i) EXPECT_GT(select["rows"][i]["speedup"], 0);
+
+  // A size of groups or blocks is one of lists: they are measured beside dense, said how sparse or not.
+  const auto attention =
+      bench_once({"attention", "--heads", "2", "--tokens", "640", "--head-dim", "8", "--block", "64"}, out);
+  ASSERT_EQ(attention["rows"].size(), 5u);
+  EXPECT_EQ(attention["rows"][0]["case"], "dense forward 2x640x8");
+  EXPECT_EQ(attention["rows"][2]["case"], "sparse forward 2x640x8 10.0% of blocks of 64");
+  for (std::size_t i = 2; i < 5; ++i) EXPECT_GT(attention["rows"][i]["speedup"], 0);
+}
+
+// In processes of their own: the instruction set is chosen once.
+TEST(App, TheEnvironmentChoosesTheInstructionSet) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const std::string out = testing::TempDir() + "reel_app_target.json", weakest = kernels::available_targets().back();
+  const auto gemm_on = [&](const char* target) {
+    setenv("REEL_CPU", target, 1);
+    std::_Exit(reel({"bench", "gemm", "--m", "40", "--n", "24", "--k", "16", "--rounds", "1", "--json", out.c_str()}));
+  };
+  EXPECT_EXIT(gemm_on(weakest.c_str()), testing::ExitedWithCode(0), "");  // sse4, but for builds of one target and Arm
+  EXPECT_EQ(nlohmann::json::parse(read_file(out))["machine"]["target"], weakest);
+  EXPECT_EXIT(gemm_on("nonsense"), testing::ExitedWithCode(2),
+              "REEL_CPU=nonsense: instruction set 'nonsense' is not available\n.*available here: ");
+  std::remove(out.c_str());
 }
 
 TEST(App, BenchWritesMachineAndRows) {

@@ -92,9 +92,7 @@ void add_bench(Verb& parser, Action& action) {
     sub->add_option("--sparsity", options->sparsity, "share of the keys that a group leaves out")->between(0.0, 1.0);
   };
   const auto add_group = [&](Verb* sub) {
-    sub->add_option("--group", options->group, "queries that share a list")
-        ->between(1, kMostTokens)
-        ->capture_default_str();
+    sub->add_option("--group", options->group, "queries that share a list; without: 64")->between(1, kMostTokens);
   };
   const auto add_rounds = [&](Verb* sub) {
     sub->add_option("--rounds", options->rounds, "turns that each case gets at most; three if no more are needed")
@@ -111,8 +109,8 @@ void add_bench(Verb& parser, Action& action) {
   add_tokens(attention);
   add_group(attention);
   add_rounds(attention);
-  attention->add_option("--block", options->block, "keys that are chosen together: 1, or a multiple of 64")
-      ->capture_default_str();
+  attention->add_option("--block", options->block, "keys that are chosen together: 1, or a multiple of 64; without: 1")
+      ->between(1, kMostTokens);
   attention->add_option("--lists", options->lists, "attend to the key lists of this file instead of random ones")
       ->type_name("FILE");
   Verb* select = add("select", "choice of the heaviest keys of each group", bench_select);

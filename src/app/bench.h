@@ -16,7 +16,7 @@ struct BenchOptions {
   // gemm: x is m x k, W is n x k
   std::int64_t m = 0, n = 0, k = 0;
   // attention and select; 0, a negative sparsity: not given
-  std::int64_t heads = 0, tokens = 0, head_dim = 0, group = 64, block = 1;
+  std::int64_t heads = 0, tokens = 0, head_dim = 0, group = 0, block = 0;
   double sparsity = -1;
   bool no_dense = false;  // sparse
   std::string lists;

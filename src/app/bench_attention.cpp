@@ -236,9 +236,28 @@ void bench_table(int rounds, Threads& threads, Bench& bench) {
   table.run(rounds);
 }
 
+// Before anything is measured: what would have no effect is refused.
+void check_attention_options(const BenchOptions& o) {
+  if (o.block > 1 && o.block % attention::kTileKeys != 0)
+    throw Error(fmt::format("--block is {}", o.block), "use 1 for single keys, or a multiple of 64");
+  if (o.lists.empty()) return;
+  const std::pair<const char*, bool> unused[] = {{"--heads", o.heads != 0},
+                                                 {"--tokens", o.tokens != 0},
+                                                 {"--sparsity", o.sparsity >= 0},
+                                                 {"--group", o.group != 0},
+                                                 {"--block", o.block != 0}};
+  for (const auto& [option, given] : unused) {
+    if (given) {
+      throw Error(fmt::format("{} has no effect beside --lists {}", option, o.lists),
+                  "leave it out: the file says it; only --head-dim is not in it");
+    }
+  }
+}
+
 }  // namespace
 
 void bench_attention(const BenchOptions& o) {
+  check_attention_options(o);
   Threads threads(o.threads);
   if (!o.lists.empty()) {
     KeyLists lists = attention::load_key_lists(o.lists);
@@ -250,21 +269,20 @@ void bench_attention(const BenchOptions& o) {
     table.run(o.rounds);
     return bench.finish(o.json);
   }
-  if (o.heads == 0 && o.tokens == 0 && o.head_dim == 0 && o.sparsity < 0) {
+  // A group or a block is one of lists, sparse as those of bench select where nothing is said.
+  const bool of_lists = o.sparsity >= 0 || o.group != 0 || o.block != 0;
+  if (o.heads == 0 && o.tokens == 0 && o.head_dim == 0 && !of_lists) {
     Bench bench("attention, f32, heads x tokens x head_dim, all cases in turn (one to three minutes)", threads);
     bench_table(o.rounds, threads, bench);
     return bench.finish(o.json);
   }
   const attention::Shape shape{1, o.heads != 0 ? o.heads : 4, o.tokens != 0 ? o.tokens : 8192,
                                o.tokens != 0 ? o.tokens : 8192, o.head_dim != 0 ? o.head_dim : 64};
-  if (o.block != 1 && (o.block < 1 || o.block % attention::kTileKeys != 0)) {
-    throw Error(fmt::format("--block {}", o.block), "use 1 for single keys, or a multiple of 64");
-  }
   Bench bench("attention, f32, heads x tokens x head_dim", threads);
   std::vector<double> sparsities;
-  if (o.sparsity >= 0) sparsities.push_back(o.sparsity);
+  if (of_lists) sparsities.push_back(o.sparsity >= 0 ? o.sparsity : 0.9);
   AttentionTable table;
-  add_shape(shape, sparsities, o.group, o.block, threads, bench, table);
+  add_shape(shape, sparsities, o.group != 0 ? o.group : 64, o.block != 0 ? o.block : 1, threads, bench, table);
   table.run(o.rounds);
   bench.finish(o.json);
 }

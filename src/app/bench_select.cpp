@@ -80,14 +80,15 @@ void bench_shape(const SelectShape& s, int rounds, Threads& threads, Bench& benc
 
 void bench_select(const BenchOptions& o) {
   const double share = o.sparsity < 0 ? 0.1 : 1 - o.sparsity;
-  const std::int64_t heads = o.heads > 0 ? o.heads : 4, d = o.head_dim != 0 ? o.head_dim : 64;
+  const std::int64_t heads = o.heads > 0 ? o.heads : 4, d = o.head_dim != 0 ? o.head_dim : 64,
+                     group = o.group != 0 ? o.group : 64;
   std::vector<std::int64_t> tokens = {8192, 32768};
   if (o.tokens > 0) tokens = {o.tokens};
   Threads threads(o.threads);
-  Bench bench(fmt::format("selection of {:.0f} % of the keys, groups of {}, rank {}", 100 * share, o.group, o.rank),
+  Bench bench(fmt::format("selection of {:.0f} % of the keys, groups of {}, rank {}", 100 * share, group, o.rank),
               threads);
   for (const std::int64_t n : tokens)
-    bench_shape({heads, n, d, o.group, o.rank, o.samples, share}, o.rounds, threads, bench);
+    bench_shape({heads, n, d, group, o.rank, o.samples, share}, o.rounds, threads, bench);
   bench.finish(o.json);
 }
 

@@ -48,7 +48,7 @@ void doctor(int thread_count, bool write, const std::string& path) {
     cost::save(machine, path);
     fmt::print("\nwritten to {}\n", path);
   } else {
-    fmt::print("\nA quick look; 'reel doctor --measure' takes longer and keeps the result for the other commands.\n");
+    fmt::print("\nA quick look; 'reel doctor --measure' takes longer and keeps the result for plan and study.\n");
   }
 }
 

@@ -76,7 +76,7 @@ void add_export(Verb& parser, Action& action) {
   verb->add_option("--to", options->in.to, "flex: torch FlexAttention; vsa: FastVideo; dsv: DSV's kernel; mask: blocks")
       ->required()
       ->one_of({"flex", "vsa", "dsv", "mask"});
-  verb->add_option("--out", options->in.path, "safetensors to write")->required()->type_name("FILE");
+  verb->add_option("--out", options->in.path, "safetensors to write")->required()->type_name("FILE")->to_write();
   verb->add_option("--block", options->block, "queries x keys of a block: 64x64, 128x64, 128x128; flex and mask")
       ->type_name("QxK");
   verb->add_flag("--cover", options->cover,

@@ -90,7 +90,7 @@ cost::Machine machine_of_peak(const Threads& threads, double peak) {
   machine.target = kernels::target();
   machine.threads = threads.count();
   machine.peak_all = peak;
-  machine.peak_one = peak / threads.count();
+  if (threads.count() == 1) machine.peak_one = peak;
   return machine;
 }
 
@@ -103,9 +103,12 @@ nlohmann::ordered_json to_json(const cost::Machine& machine) {
                       {"write", level.write},
                       {"copy", level.copy}});
   }
-  nlohmann::ordered_json out = {{"cpu", machine.cpu},           {"target", machine.target},
-                                {"cores", machine.cores},       {"threads", machine.threads},
-                                {"peak_one", machine.peak_one}, {"peak_all", machine.peak_all}};
+  nlohmann::ordered_json out = {{"cpu", machine.cpu},
+                                {"target", machine.target},
+                                {"cores", machine.cores},
+                                {"threads", machine.threads},
+                                {"peak_all", machine.peak_all}};
+  if (machine.peak_one > 0) out["peak_one"] = machine.peak_one;
   if (!levels.empty()) out["levels"] = levels;
   return out;
 }

@@ -13,7 +13,7 @@ namespace reel::app {
 
 // Describes and measures; each rate for about `seconds`.
 cost::Machine measure_machine(Threads& threads, double seconds);
-// The same without bandwidths, with a peak of all threads that is known.
+// The same with a peak of all threads that is known: no bandwidths, and no peak of one thread where there are several.
 cost::Machine machine_of_peak(const Threads& threads, double peak);
 nlohmann::ordered_json to_json(const cost::Machine& machine);  // the "machine" of every --json
 

@@ -80,6 +80,8 @@ Option* Option::not_negative() {
 }
 Option* Option::to_write() {
   const auto complaint = [](const std::string& path) -> std::string {
+    std::error_code hidden;  // a folder that cannot be searched: writing says so
+    if (std::filesystem::is_directory(path, hidden)) return fmt::format("{} is a folder; name a file in it", path);
     const std::filesystem::path folder = std::filesystem::path(path).parent_path();
     if (folder.empty() || std::filesystem::is_directory(folder)) return {};
     return fmt::format("{}: there is no folder {}", path, folder.string());

@@ -9,6 +9,7 @@
 #include "base/safetensors.h"
 #include "cost/cluster.h"
 #include "cost/machine.h"
+#include "kernels/cpu.h"
 
 namespace reel::app {
 
@@ -99,9 +100,18 @@ Costing costing_of(const PlanInput& input, const std::string& cluster, std::int6
     return describe(plan::group_cost(cost::load_cluster(cluster), input.group_queries(), head_dim), "on " + cluster);
   }
   if (input.mask) return {plan::kBlockCost, "the number of blocks"};
-  const std::string machine = cost::machine_path();
-  if (!std::filesystem::exists(machine)) return {{0, 1}, "the number of keys (reel doctor --measure prices them)"};
-  return describe(plan::group_cost(cost::load_machine(machine), input.group_queries(), head_dim), "on this machine");
+  const std::string path = cost::machine_path();
+  if (!std::filesystem::exists(path)) return {{0, 1}, "the number of keys (reel doctor --measure prices them)"};
+  const cost::Machine measured = cost::load_machine(path);
+  cost::Machine here = cost::describe_this_machine();
+  here.target = kernels::target();
+  if (!cost::same_cpu(measured, here)) {
+    return {{0, 1},
+            fmt::format("the number of keys ({} is of another CPU: {}, {}; this is {}, {}; reel doctor --measure "
+                        "measures this one)",
+                        path, measured.cpu, measured.target, here.cpu, here.target)};
+  }
+  return describe(plan::group_cost(measured, input.group_queries(), head_dim), "on this machine");
 }
 
 plan::Work count_work(const PlanInput& input, const plan::GroupCost& cost, int ranks) {

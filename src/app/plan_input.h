@@ -26,8 +26,8 @@ struct Costing {
   std::string text;  // "12.1 + 0.33 x keys ns, on this machine"
 };
 
-// A mask counts blocks. Lists: of the cluster, if one is named; else of the Machine file, where there is one; else
-// keys.
+// A mask counts blocks. Lists: of the cluster, if one is named; else of the Machine file, where there is one that was
+// measured on this CPU; else keys. The text says why.
 Costing costing_of(const PlanInput& input, const std::string& cluster, std::int64_t head_dim);
 
 plan::Work count_work(const PlanInput& input, const plan::GroupCost& cost, int ranks);

@@ -16,6 +16,7 @@ namespace {
 struct Steps {
   int ulysses = 0, ring = 0;
   double limit = 0;
+  std::string cost;  // of a query group of the first file, in words
   std::vector<std::string> files;
   std::vector<plan::Reuse::Step> steps;
   double mean_rho = 0, moved_bytes = 0;
@@ -30,8 +31,10 @@ Steps run(const PlanOptions& options) {
   std::optional<plan::Reuse> reuse;
   for (const std::string& file : out.files) {
     const PlanInput input = read_plan_input(file);
-    const plan::Work work = count_work(input, costing_of(input, options.cluster, options.head_dim).cost, options.ranks);
+    const Costing costing = costing_of(input, options.cluster, options.head_dim);
+    const plan::Work work = count_work(input, costing.cost, options.ranks);
     if (!reuse) {
+      out.cost = costing.text;
       if (planner.ulysses == 0) {
         const plan::Partition chosen = plan::choose_partition(work, options.ranks, planner);
         planner.ulysses = chosen.ulysses, planner.ring = chosen.ring;
@@ -87,8 +90,9 @@ void write_page(const Steps& s, int ranks, const std::string& path) {
 
 void plan_steps(const PlanOptions& options) {
   const Steps s = run(options);
-  fmt::print("{} steps, {} ranks: ulysses {} x ring {}, a new plan above {:.3f}\n\n", s.steps.size(), options.ranks,
+  fmt::print("{} steps, {} ranks: ulysses {} x ring {}, a new plan above {:.3f}\n", s.steps.size(), options.ranks,
              s.ulysses, s.ring, s.limit);
+  fmt::print("work of a query group: {}\n\n", s.cost);
   fmt::print("{:>4} {:40} {:>10} {:>9} {:>9}   {}\n", "step", "file", "contiguous", "kept plan", "in force",
              "new plan");
   fmt::print("{}\n", std::string(96, '-'));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,8 @@
 #include "base/file.h"
 #include "base/safetensors.h"
 #include "base/testing.h"
+#include "cost/machine.h"
+#include "kernels/cpu.h"
 #include "plan/samples.h"
 
 namespace reel::app {
@@ -146,6 +149,33 @@ TEST_F(Plan, KeyListsAreTaken) {
   ASSERT_EQ(outcome.code, 0) << outcome.error;
   const Json plan = Json::parse(read_file(path("plan.json")));
   EXPECT_LE(plan["rho_no_barrier"], 1.02);
+}
+
+TEST_F(Plan, AMachineFileOfAnotherCpuIsNamedAndNotUsed) {
+  attention::save(attention::random_lists(1, 6, 1000, attention::uniform_groups(1000, 64), 0.1, 1, 1), path("lists"));
+  setenv("REEL_MACHINE", path("machine.toml").c_str(), 1);
+  const auto first_lines = [&](const char* verb, const std::string& cpu, const std::string& target) {
+    cost::Machine machine = cost::describe_this_machine();
+    machine.cpu = cpu, machine.target = target;
+    machine.threads = 1;
+    machine.peak_one = machine.peak_all = 1e11;
+    cost::save(machine, path("machine.toml"));
+    const Outcome outcome = reel({verb, path("lists"), "--ranks", "2"});
+    EXPECT_EQ(outcome.code, 0) << outcome.error;
+    return outcome.out;
+  };
+  const std::string cpu = cost::describe_this_machine().cpu, target = kernels::target();
+  for (const char* verb : {"partition", "steps"}) {
+    EXPECT_NE(first_lines(verb, cpu, target).find("x keys ns, on this machine"), std::string::npos) << verb;
+    const std::string other = first_lines(verb, "Another CPU", target), older = first_lines(verb, cpu, "mmx");
+    EXPECT_NE(other.find("the number of keys (" + path("machine.toml") + " is of another CPU: Another CPU, " + target +
+                         "; this is " + cpu),
+              std::string::npos)
+        << other;
+    EXPECT_NE(other.find("reel doctor --measure"), std::string::npos) << other;
+    EXPECT_NE(older.find("is of another CPU: " + cpu + ", mmx; this is "), std::string::npos) << older;
+  }
+  unsetenv("REEL_MACHINE");
 }
 
 TEST_F(Plan, StepsKeepAPlanWhileItIsGood) {

@@ -237,7 +237,7 @@ void search(const Arguments& a) {
 
 void add_common(Verb& verb, Arguments& a) {
   verb.add_option("--cluster", a.cluster, "name of a cluster (reel simulate --help lists them) or its file");
-  verb.add_option("--json", a.json, "results for machines");
+  verb.add_option("--json", a.json, "results for machines")->to_write();
   verb.add_option("--set", a.set, "override a key: --set parallel.tensor=4")->one_word();
   verb.add_option("--devices", a.devices,
                   "number of devices; where the job does not name parallel.data, that is what is left")
@@ -260,8 +260,8 @@ void add_simulate(Verb& parser, Action& action) {
   verb->add_option("job", a->job, "job.toml; ./search for a file that is named like a subcommand");
   add_common(*verb, *a);
   verb->add_option("--table", a->table, "CSV with a job a row, columns named like the keys of job.toml");
-  verb->add_option("--out", a->out, "CSV to write: the table with the results as further columns");
-  verb->add_option("--trace", a->trace, "Chrome/Perfetto trace to write");
+  verb->add_option("--out", a->out, "CSV to write: the table with the results as further columns")->to_write();
+  verb->add_option("--trace", a->trace, "Chrome/Perfetto trace to write")->to_write();
   verb->add_option("--ranks", a->ranks, "ranks in the trace; without: one of each kind")->delimiter(',');
   add_simulate_collective(*verb, action);
   add_simulate_calibrate(*verb, action);

@@ -112,7 +112,9 @@ void add_simulate_collective(Verb& simulate, Action& action) {
   auto options = std::make_shared<CollectiveOptions>();
   Verb* verb = simulate.add_subcommand("collective", "how long collectives take on a cluster");
   add_common(*verb, *options, "CSV: op, devices, per_node, bytes (size column of nccl-tests), optionally sharing");
-  verb->add_option("--out", options->out, "write the table with seconds there, not to the screen")->type_name("FILE");
+  verb->add_option("--out", options->out, "write the table with seconds there, not to the screen")
+      ->type_name("FILE")
+      ->to_write();
   verb->callback([options, &action] { action = [options] { price_table(*options); }; });
 }
 
@@ -121,7 +123,9 @@ void add_simulate_calibrate(Verb& simulate, Action& action) {
   Verb* verb = simulate.add_subcommand("calibrate", "fits a cluster's network to results of nccl-tests");
   add_common(*verb, *options, "what nccl-tests printed, or CSV: op, devices, per_node, bytes, seconds");
   verb->add_option("--op", options->op, "what was measured, where the table does not say it: all_reduce, ...");
-  verb->add_option("--out", options->out, "write the cluster's file with the fitted values there")->type_name("FILE");
+  verb->add_option("--out", options->out, "write the cluster's file with the fitted values there")
+      ->type_name("FILE")
+      ->to_write();
   verb->callback([options, &action] { action = [options] { calibrate_cluster(*options); }; });
 }
 

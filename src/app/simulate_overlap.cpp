@@ -77,7 +77,7 @@ void add_simulate_overlap(Verb& simulate, Action& action) {
   verb->add_option("--devices", options->collective.devices, "its devices")->capture_default_str();
   verb->add_option("--per-node", options->collective.per_node, "of them on a node")->capture_default_str();
   verb->add_option("--bytes", options->collective.bytes, "its size")->capture_default_str();
-  verb->add_option("--out", options->out, "write the table there, not to the screen")->type_name("FILE");
+  verb->add_option("--out", options->out, "write the table there, not to the screen")->type_name("FILE")->to_write();
   verb->callback([options, &action] { action = [options] { price_kernels(*options); }; });
 }
 

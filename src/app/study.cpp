@@ -190,15 +190,17 @@ void add_study(Verb& parser, Action& action) {
   };
   add_common(verb, "folder of a training run; or " + qk);
   verb->add_option("--mass", options->mass, "share of the attention that keys shall carry")->capture_default_str();
-  verb->add_option("--report", options->report, "write a page with curves and maps there")->type_name("FILE.html");
-  verb->add_option("--json", options->json, "write all numbers there")->type_name("FILE.json");
+  verb->add_option("--report", options->report, "write a page with curves and maps there")
+      ->type_name("FILE.html")
+      ->to_write();
+  verb->add_option("--json", options->json, "write all numbers there")->type_name("FILE.json")->to_write();
 
   Verb* lists = verb->add_subcommand("lists", "chooses the keys of every query group and writes key lists");
   add_common(lists, qk)->required();
   lists->add_option("--keys", options->lists.keys, "share of the keys in a list, own tile included")
       ->capture_default_str();
   lists->add_option("--predictor", options->lists.predictor, "who chooses: qk, hidden or true")->capture_default_str();
-  lists->add_option("--out", options->out, "safetensors to write")->required()->type_name("FILE");
+  lists->add_option("--out", options->out, "safetensors to write")->required()->type_name("FILE")->to_write();
   lists->add_option("--block", options->lists.block, "keys that are chosen together: 1, or 64 for kernels over blocks")
       ->capture_default_str();
   lists->add_option("--rank", options->lists.rank, "numbers of a predicted query; 0: qk by its spectrum, hidden 32")

@@ -67,6 +67,10 @@ Machine describe_this_machine() {
   return machine;
 }
 
+bool same_cpu(const Machine& measured, const Machine& here) {
+  return measured.cpu == here.cpu && measured.target == here.target;
+}
+
 std::string machine_path() {
   if (const char* path = std::getenv("REEL_MACHINE"); path != nullptr && *path != '\0') return path;
   if (const char* config = std::getenv("XDG_CONFIG_HOME"); config != nullptr && *config != '\0') {

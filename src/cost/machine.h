@@ -1,5 +1,6 @@
-// What this machine is and what it can do at most. Measured once by `reel doctor --measure` into one file, which
-// benches, dispatcher, planner and simulator read.
+// What this machine is and what it can do at most. `reel doctor --measure` keeps it in one file, by which `reel plan`
+// prices key lists on the CPU it was measured on. `reel study` only asks whether it is there; benches measure
+// the peak in each run.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +24,15 @@ struct Machine {
   int threads = 0;                    // that were used to measure
   double l1 = 0, l2 = 0, l3 = 0;      // cache sizes in bytes: of a core, of a core, of all; 0: unknown
   double memory = 0;                  // bytes
-  double peak_one = 0, peak_all = 0;  // f32 multiply-adds of one thread and of all, flop/s
+  double peak_one = 0, peak_all = 0;  // f32 multiply-adds of one thread and of all, flop/s; 0: not measured
   std::vector<MemoryLevel> levels;
 };
 
 // Everything but the measurements and the target.
 Machine describe_this_machine();
+
+// Whether what was measured holds for `here`: the same CPU and the same instruction set.
+bool same_cpu(const Machine& measured, const Machine& here);
 
 // $REEL_MACHINE, or machine.toml in the user's configuration folder for reel.
 std::string machine_path();

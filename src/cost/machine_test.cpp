@@ -45,6 +45,18 @@ TEST(Machine, AWrongFileIsAnErrorWithItsLine) {
   std::remove(path.c_str());
 }
 
+TEST(Machine, OnlyTheSameCpuWithTheSameInstructionsIsTheSame) {
+  Machine measured = describe_this_machine();
+  measured.target = "avx2";
+  Machine here = measured;
+  here.memory = 1, here.cores = 1;
+  EXPECT_TRUE(same_cpu(measured, here));
+  here.target = "sse4";
+  EXPECT_FALSE(same_cpu(measured, here));
+  here = measured, here.cpu += "!";
+  EXPECT_FALSE(same_cpu(measured, here));
+}
+
 TEST(Machine, TheEnvironmentNamesTheFile) {
   setenv("REEL_MACHINE", "/somewhere/m.toml", 1);
   EXPECT_EQ(machine_path(), "/somewhere/m.toml");
