@@ -38,6 +38,8 @@ struct LinearShape {
 void bench_linear(const LinearShape& shape, int rounds, Threads& threads, Bench& bench) {
   const auto [m, n, k] = std::tuple(static_cast<std::size_t>(shape.m), static_cast<std::size_t>(shape.n),
                                     static_cast<std::size_t>(shape.k));
+  check_room(2.0 *
+             (static_cast<double>(m) * static_cast<double>(n + k) + static_cast<double>(n) * static_cast<double>(k)));
   Buffer<float> x(m * k), w(n * k), dy(m * n), y(m * n), dx(m * k), dw(n * k), bias(n);
   Random(1).fill_normal(x);
   Random(2).fill_normal(w);

@@ -23,6 +23,7 @@ struct Tensors {
   Buffer<float> q, k, v, dout, out, dq, dk, dv, lse;
   explicit Tensors(const attention::Shape& s, bool token_major = false) : shape(s), tokens_first(token_major) {
     const auto floats = static_cast<std::size_t>(s.batch * s.heads * s.head_dim);
+    check_room(4.0 * static_cast<double>(floats) * static_cast<double>(s.queries + s.keys));
     std::uint64_t stream = 0;
     for (auto* each : {&q, &dout, &out, &dq}) *each = normal(floats * static_cast<std::size_t>(s.queries), stream++);
     for (auto* each : {&k, &v, &dk, &dv}) *each = normal(floats * static_cast<std::size_t>(s.keys), stream++);

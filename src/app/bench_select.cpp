@@ -26,6 +26,7 @@ struct SelectShape {
 // Selection beside the dense forward attention that it is meant to save, in turn.
 void bench_shape(const SelectShape& s, int rounds, Threads& threads, Bench& bench) {
   const std::int64_t floats = s.heads * s.tokens * s.head_dim;
+  check_room(4.0 * static_cast<double>(floats));
   const Buffer<float> q = normal(floats, 1), k = normal(floats, 2), v = normal(floats, 3);
   Buffer<float> out(q.size()), lse(static_cast<std::size_t>(s.heads * s.tokens));
   const auto view = [&](const Buffer<float>& b) {

@@ -1,3 +1,4 @@
+#include <filesystem>
 
 #include "app/app.h"
 #include "app/measure.h"
@@ -19,6 +20,8 @@ std::string joined(const std::vector<std::string>& words) {
 void line(const std::string& name, const std::string& text) { fmt::print("{:<18} {}\n", name, text); }
 
 void doctor(int thread_count, bool write, const std::string& path) {
+  if (write && std::filesystem::is_directory(path))
+    throw Error(fmt::format("--out: {} is a folder", path), "name a file in it");
   Threads threads(thread_count);
   const cost::Machine machine = measure_machine(threads, write ? 0.5 : 0.05);
   line("reel", REEL_VERSION);
@@ -58,15 +61,20 @@ void add_doctor(Verb& parser, Action& action) {
   struct Options {
     int threads = default_threads();
     bool measure = false;
-    std::string out = cost::machine_path();
+    std::string out;
   };
   auto options = std::make_shared<Options>();
   Verb* verb = parser.add_subcommand("doctor", "says what this machine is and can do");
   verb->add_flag("--measure", options->measure, "measure longer and write the Machine file");
-  verb->add_option("--out", options->out, "where to write it")->type_name("FILE")->capture_default_str();
+  verb->add_option("--out", options->out, fmt::format("where to write it; without: {}", cost::machine_path()))
+      ->type_name("FILE");
   verb->add_option("--threads", options->threads, "threads to use")->capture_default_str();
-  verb->callback(
-      [options, &action] { action = [options] { doctor(options->threads, options->measure, options->out); }; });
+  verb->callback([options, &action] {
+    action = [options] {
+      if (!options->measure && !options->out.empty()) throw Error("--out is for --measure", "add --measure");
+      doctor(options->threads, options->measure, options->out.empty() ? cost::machine_path() : options->out);
+    };
+  });
 }
 
 }  // namespace reel::app

@@ -8,9 +8,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "kernels/cpu.h"
 #include "kernels/peak.h"
+#include "train/trainer.h"
 
 namespace reel::app {
 
@@ -58,6 +60,13 @@ std::string format_bytes(double bytes) {
   int unit = 0;
   for (; bytes >= 1024 && unit < 4; ++unit) bytes /= 1024;
   return fmt::format("{:.0f} {}", bytes, units[unit]);
+}
+
+void check_room(double floats) {
+  const double need = floats * sizeof(float), available = train::available_memory();
+  if (available <= 0 || need <= available) return;
+  throw Error(fmt::format("these sizes need {}, and {} are available", format_bytes(need), format_bytes(available)),
+              "use smaller sizes, or a machine with more memory");
 }
 
 cost::Machine measure_machine(Threads& threads, double seconds) {
@@ -118,6 +127,7 @@ Bench::Bench(std::string title, Threads& threads) : threads_(threads), peak_(ker
              threads.count() == 1 ? "" : "s", kernels::target(), peak_ / 1e9);
   fmt::print("{:{}} {:>10} {:>9} {:>7}   {}\n", "case", kNameWidth, "time", "GFLOP/s", "of peak", "times");
   fmt::print("{}\n", std::string(kNameWidth + 50, '-'));
+  std::fflush(stdout);  // also where it is no terminal: the first row may take minutes
 }
 
 void Bench::add(const BenchRow& row) {
@@ -139,6 +149,8 @@ void Bench::finish(const std::string& json) {
       out["flops"] = row.flops;
       out["gflops"] = row.flops / row.seconds / 1e9;
       out["share_of_peak"] = row.flops / row.seconds / peak_;
+    } else {  // no multiply-adds are counted, but every row has the same columns
+      out["gflops"] = out["share_of_peak"] = nullptr;
     }
     if (row.speedup > 0) {
       out["speedup"] = row.speedup;

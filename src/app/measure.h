@@ -42,6 +42,10 @@ class Bench {
   std::vector<BenchRow> rows_;
 };
 
+// Before tensors of `floats` floats in all are made: Error where the machine does not have that much. Each of them
+// alone might be granted, and the process be killed when they are filled.
+void check_room(double floats);
+
 // The most memory this process held since reset_peak_resident(), in bytes; 0 where the system does not say.
 void reset_peak_resident();
 double peak_resident();

@@ -1,5 +1,7 @@
 #include "app/options.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <utility>
@@ -80,11 +82,20 @@ Option* Option::not_negative() {
 }
 Option* Option::to_write() {
   const auto complaint = [](const std::string& path) -> std::string {
+    namespace fs = std::filesystem;
     std::error_code hidden;  // a folder that cannot be searched: writing says so
-    if (std::filesystem::is_directory(path, hidden)) return fmt::format("{} is a folder; name a file in it", path);
-    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-    if (folder.empty() || std::filesystem::is_directory(folder)) return {};
-    return fmt::format("{}: there is no folder {}", path, folder.string());
+    if (path.empty()) return "no name; name a file";
+    const fs::file_status status = fs::status(path, hidden);
+    if (fs::is_directory(status)) return fmt::format("{} is a folder; name a file in it", path);
+    const fs::path parent = fs::path(path).parent_path(), folder = parent.empty() ? fs::path(".") : parent;
+    if (!fs::is_directory(folder, hidden)) return fmt::format("{}: there is no folder {}", path, folder.string());
+    // A file is replaced, which its folder has to allow; a device is written itself.
+    const bool itself = fs::exists(status) && !fs::is_regular_file(status);
+    if (::access(itself ? path.c_str() : folder.c_str(), W_OK) != 0)
+      return fmt::format("{}: {} may not be written; name another place", path, itself ? path : folder.string());
+    constexpr std::size_t kLongestName = 255;  // of every usual file system
+    if (fs::path(path).filename().string().size() > kLongestName) return "the name is too long; shorten it";
+    return {};
   };
   return option_.check(CLI::Validator(complaint, "")), this;
 }

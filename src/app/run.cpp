@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -38,6 +39,12 @@ int fail(int status, const std::string& what, const std::string& hint) {
   return status;
 }
 
+// What was printed has arrived, unless the disk behind it is full.
+int printed() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+  throw std::runtime_error("not all output could be printed");
+}
+
 }  // namespace
 
 int run(int argc, const char* const* argv) try {
@@ -62,17 +69,17 @@ int run(int argc, const char* const* argv) try {
     const bool config = words.size() > 1 && words[1] == "config";
     fmt::print(
         "{}", config ? describe_config(words.size() > 2 ? words[2] : "") : line.help({words.begin() + 1, words.end()}));
-    return 0;
+    return printed();
   }
   try {
-    if (!line.parse(argc, argv)) return 0;
+    if (!line.parse(argc, argv)) return printed();
   } catch (const Error&) {
     if (reel::launched().rank > 0) return 2;  // rank 0 says it for all
     throw;
   }
   kernels::choose_target_once();
   action();
-  return 0;
+  return printed();
 } catch (const Error& error) {
   return fail(2, error.what(), error.hint());
 } catch (const std::exception& error) {

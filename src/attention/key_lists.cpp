@@ -111,9 +111,12 @@ void KeyLists::check() const {
                 "one flag per batch item and head");
   }
   const std::size_t count = head_count * static_cast<std::size_t>(groups());
-  if (offsets.size() != count + 1 || offsets.front() != 0) {
-    throw Error(fmt::format("key lists have {} offsets, expected {} that begin with 0", offsets.size(), count + 1),
+  if (offsets.size() != count + 1) {
+    throw Error(fmt::format("key lists have {} offsets, expected {}", offsets.size(), count + 1),
                 "one list per batch item, head and group, and the end of the last");
+  }
+  if (offsets.front() != 0) {
+    throw Error(fmt::format("offsets of key lists begin with {}", offsets.front()), "the first list begins at key 0");
   }
   // All offsets before any entry: a list is read only when it is known to lie inside keys.
   for (std::size_t i = 0; i < count; ++i) {
@@ -191,7 +194,11 @@ void KeyListsBuilder::add(std::span<const std::int32_t> entries) {
 void KeyListsBuilder::add_dense_head() {
   const std::int64_t lists = static_cast<std::int64_t>(lists_.offsets.size()) - 1, groups = lists_.groups();
   if (groups > 0) {
-    REEL_CHECK(lists % groups == 0 && lists / groups < lists_.batch * lists_.heads);
+    if (lists % groups != 0 || lists / groups >= lists_.batch * lists_.heads) {
+      throw Error(fmt::format("key lists: a dense head after {} lists of {} heads with {} groups each", lists,
+                              lists_.batch * lists_.heads, groups),
+                  "add all lists of a head, or the head as a dense one");
+    }
     lists_.dense_heads[static_cast<std::size_t>(lists / groups)] = 1;
   } else {
     std::fill(lists_.dense_heads.begin(), lists_.dense_heads.end(), std::uint8_t{1});
@@ -205,6 +212,7 @@ KeyLists KeyListsBuilder::finish() {
 }
 
 QueryLists transpose(const KeyLists& lists) {
+  lists.check();
   QueryLists out{lists.batch, lists.heads, lists.entries(), {}, std::vector<std::int32_t>(lists.keys.size())};
   const auto entries = static_cast<std::size_t>(out.entries), groups = static_cast<std::size_t>(lists.groups());
   const std::size_t heads = lists.dense_heads.size();
@@ -229,15 +237,17 @@ QueryLists transpose(const KeyLists& lists) {
 }
 
 KeyLists intersect(const KeyLists& lists, std::int64_t begin, std::int64_t end) {
+  lists.check();
   const int tile = lists.granularity;
   if (begin < 0 || end < begin || end > lists.keys_tokens) {
     throw Error(fmt::format("keys {} to {} of {}", begin, end, lists.keys_tokens), "choose a range inside the keys");
   }
-  if (begin % tile != 0 || (end % tile != 0 && end != lists.keys_tokens)) {
+  if (begin != end && (begin % tile != 0 || (end % tile != 0 && end != lists.keys_tokens))) {
     throw Error(fmt::format("keys {} to {} cut through a tile of {} keys", begin, end, tile),
                 fmt::format("cut at multiples of {}, or use token lists", tile));
   }
-  const auto low = static_cast<std::int32_t>(begin / tile), high = static_cast<std::int32_t>((end + tile - 1) / tile);
+  const auto low = static_cast<std::int32_t>(begin / tile),
+             high = begin == end ? low : static_cast<std::int32_t>((end + tile - 1) / tile);
   KeyLists out{lists.batch, lists.heads, end - begin, tile, lists.group_starts, {0}, {}, lists.dense_heads};
   out.offsets.reserve(lists.offsets.size());
   for (std::size_t i = 0; i + 1 < lists.offsets.size(); ++i) {

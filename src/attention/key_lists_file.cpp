@@ -1,6 +1,8 @@
 #include "attention/key_lists_file.h"
 
+#include <algorithm>
 #include <charconv>
+#include <limits>
 
 namespace reel::attention {
 
@@ -46,7 +48,7 @@ KeyLists load_key_lists(const SafetensorsFile& file) {
   KeyLists lists;
   lists.keys_tokens = metadata_number(file, "keys_tokens");
   const std::int64_t granularity = metadata_number(file, "granularity");
-  lists.granularity = granularity == 1 || granularity == kTileKeys ? static_cast<int>(granularity) : 0;
+  lists.granularity = static_cast<int>(std::clamp<std::int64_t>(granularity, -1, std::numeric_limits<int>::max()));
   lists.group_starts = file.read_i32("group_starts");
   lists.offsets = file.read_i64("offsets");
   lists.keys = file.read_i32("keys");

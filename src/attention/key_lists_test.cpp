@@ -64,8 +64,30 @@ TEST(KeyLists, ListsThatCannotBeBuiltAreErrorsFromTheStart) {
   EXPECT_THROW(random_lists(1, 1, 100, {0, 10}, 0.1, 0, 1), Error);
   EXPECT_THROW(random_lists(1, 1, -5, {0, 10}, 0.1, 1, 1), Error);
   EXPECT_THROW(KeyListsBuilder(1, 1, 4, {}), Error);
+  KeyListsBuilder builder(1, 2, 10, {0, 4, 8});
+  builder.add(std::vector<std::int32_t>{1});
+  EXPECT_THROW(builder.add_dense_head(), Error);  // in the middle of a head
   EXPECT_THROW(KeyListsBuilder(-1, 1, 4, {0, 2}), Error);
   EXPECT_THROW(KeyListsBuilder(std::int64_t{1} << 40, std::int64_t{1} << 40, 4, {0, 2}), Error);
+}
+
+TEST(KeyLists, BadListsAreNotTurnedOrCut) {
+  for (const auto& spoil : std::vector<std::function<void(KeyLists&)>>{
+           [](KeyLists& l) { l.keys[0] = -1; }, [](KeyLists& l) { l.offsets.back() += 3; },
+           [](KeyLists& l) { l.group_starts.clear(); }, [](KeyLists& l) { l.granularity = 0; },
+           [](KeyLists& l) { l.keys_tokens = -4; }}) {
+    KeyLists lists = small();
+    spoil(lists);
+    EXPECT_THROW(transpose(lists), Error);
+    EXPECT_THROW(intersect(lists, 0, 6), Error);
+  }
+}
+
+TEST(KeyLists, NoKeysMayBeAnywhere) {  // a rank may have none
+  KeyListsBuilder builder(1, 1, 100, {0, 2}, 64);
+  builder.add(std::vector<std::int32_t>{0, 1});
+  const KeyLists lists = builder.finish();
+  for (const std::int64_t at : {0, 49, 64, 100}) EXPECT_EQ(intersect(lists, at, at).pairs(), 0) << at;
 }
 
 TEST(KeyLists, CountsPairsAndShortTiles) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <numeric>
 #include <vector>
 
 #include "base/buffer.h"
@@ -66,24 +67,28 @@ HWY_EXPORT(Pass);
 namespace {
 
 // Best rate of work(thread) -> amount, run by all threads at the same time: every thread takes exactly one chunk,
-// because none returns before all have begun.
+// because none returns before all have begun. Threads that share a core run one after the other: their rates do not add
+// up, all they did in all that time counts.
 template <class Work>
 double best_rate(Threads& threads, double seconds, const Work& work) {
   double best = 0;
   const Timer total;
   for (int run = 0; run < 3 || total.seconds() < seconds; ++run) {
     std::atomic<int> begun{0};
-    std::vector<double> rate(static_cast<std::size_t>(threads.count()));
+    std::vector<double> rates(static_cast<std::size_t>(threads.count())), amounts(rates.size());
+    const Timer all;
     threads.run(threads.count(), [&](std::int64_t, int thread) {
       ++begun;
       while (begun < threads.count()) std::this_thread::yield();
       const Timer timer;
       const double amount = work(thread);
-      rate[static_cast<std::size_t>(thread)] = amount / timer.seconds();
+      rates[static_cast<std::size_t>(thread)] = amount / timer.seconds();
+      amounts[static_cast<std::size_t>(thread)] = amount;
     });
-    double sum = 0;
-    for (double each : rate) sum += each;
-    best = std::max(best, sum);
+    const auto sum = [](const std::vector<double>& values) {
+      return std::accumulate(values.begin(), values.end(), 0.0);
+    };
+    best = std::max(best, threads.count() > default_threads() ? sum(amounts) / all.seconds() : sum(rates));
   }
   return best;
 }
