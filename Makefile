@@ -33,7 +33,7 @@ demo: build  ## trains on moving shapes and samples a clip; trains with dense, d
 	@echo "look at build/demo/report.html: a model that has learnt to draw moving shapes"
 	@echo "        build/demo/sparse.html: noised clips, restored with dense, dynamic and random attention"
 
-test: configure  ## all tests, then all of them again under the sanitizers
+test: configure  ## all tests, then most of them again under the sanitizers
 	cmake --build build
 	$(CTEST) --test-dir build --label-exclude asan
 	cmake --build build --target asan/all

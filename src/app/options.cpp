@@ -90,8 +90,9 @@ Option* Option::to_write() {
     const fs::path parent = fs::path(path).parent_path(), folder = parent.empty() ? fs::path(".") : parent;
     if (!fs::is_directory(folder, hidden)) return fmt::format("{}: there is no folder {}", path, folder.string());
     // A file is replaced, which its folder has to allow; a device is written itself.
-    const bool itself = fs::exists(status) && !fs::is_regular_file(status);
-    if (::access(itself ? path.c_str() : folder.c_str(), W_OK) != 0)
+    const bool itself = fs::exists(status) && !fs::is_regular_file(status),
+               link = fs::is_symlink(fs::symlink_status(path, hidden));  // /dev/stdout may lead to a file elsewhere
+    if (!link && ::access(itself ? path.c_str() : folder.c_str(), W_OK) != 0)
       return fmt::format("{}: {} may not be written; name another place", path, itself ? path : folder.string());
     constexpr std::size_t kLongestName = 255;  // of every usual file system
     if (fs::path(path).filename().string().size() > kLongestName) return "the name is too long; shorten it";
