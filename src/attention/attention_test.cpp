@@ -6,7 +6,6 @@
 
 #include "attention/testing.h"
 #include "attention/work.h"
-#include "kernels/cpu.h"
 
 namespace reel::attention {
 namespace {
@@ -36,9 +35,7 @@ void expect_matches_reference(Problem& p, const KeyLists& lists, Threads& thread
 }
 
 TEST(Attention, RandomCasesMatchTheReferenceOnEveryTarget) {
-  const std::string before = kernels::target();
-  for (const std::string& target : kernels::available_targets()) {
-    kernels::set_target(target);
+  for_every_target([] {
     Threads threads(2);
     const Random random(test_seed(), 5);
     std::uint64_t draw = 0;
@@ -53,13 +50,11 @@ TEST(Attention, RandomCasesMatchTheReferenceOnEveryTarget) {
       Problem p(shape, test_seed() * 10000 + static_cast<std::uint64_t>(i), below(2) == 0, 8 * below(3));
       const KeyLists lists =
           mixed_lists(shape, i % 4 == 3 ? kTileKeys : 1, test_seed() * 10000 + static_cast<std::uint64_t>(i));
-      SCOPED_TRACE(fmt::format("REEL_TEST_SEED={}, {}, case {}: batch {} heads {} queries {} keys {} head_dim {}",
-                               test_seed(), target, i, shape.batch, shape.heads, shape.queries, shape.keys,
-                               shape.head_dim));
+      SCOPED_TRACE(fmt::format("REEL_TEST_SEED={}, case {}: batch {} heads {} queries {} keys {} head_dim {}",
+                               test_seed(), i, shape.batch, shape.heads, shape.queries, shape.keys, shape.head_dim));
       expect_matches_reference(p, lists, threads);
     }
-  }
-  kernels::set_target(before);
+  });
 }
 
 TEST(Attention, DenseMatchesTheReferenceForTheHeadDimsOfModels) {
@@ -200,9 +195,7 @@ TEST(Attention, AnyNumberOfThreadsGivesTheSameBits) {
 }
 
 TEST(Attention, OneKeyGivesItsValueAndNoGradientOfQueriesAndKeys) {
-  const std::string before = kernels::target();
-  for (const std::string& target : kernels::available_targets()) {
-    kernels::set_target(target);
+  for_every_target([] {
     Threads threads(1);
     Problem p({2, 3, 37, 1, 72}, 5);
     forward_dense(p.input(), p.partial(), threads);
@@ -211,15 +204,14 @@ TEST(Attention, OneKeyGivesItsValueAndNoGradientOfQueriesAndKeys) {
       for (std::int64_t h = 0; h < 3; ++h) {
         for (std::int64_t i = 0; i < 37; ++i) {
           for (std::int64_t c = 0; c < 72; ++c) {
-            ASSERT_EQ(p.partial().out.at(b, h, i)[c], p.input().v.at(b, h, 0)[c]) << target;
-            ASSERT_EQ(p.gradients().dq.at(b, h, i)[c], 0.0f) << target;
+            ASSERT_EQ(p.partial().out.at(b, h, i)[c], p.input().v.at(b, h, 0)[c]);
+            ASSERT_EQ(p.gradients().dq.at(b, h, i)[c], 0.0f);
           }
         }
-        for (std::int64_t c = 0; c < 72; ++c) ASSERT_EQ(p.gradients().dk.at(b, h, 0)[c], 0.0f) << target;
+        for (std::int64_t c = 0; c < 72; ++c) ASSERT_EQ(p.gradients().dk.at(b, h, 0)[c], 0.0f);
       }
     }
-  }
-  kernels::set_target(before);
+  });
 }
 
 TEST(Attention, EmptyListGivesZeroAndMinusInfinity) {
