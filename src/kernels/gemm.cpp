@@ -146,14 +146,21 @@ void PackA(const Gemm& g, const Slice& slice, const Range& rows, float* packed) 
                         packed + i * slice.depth);
     });
   }
-  for (std::size_t k0 = 0; k0 < slice.depth; k0 += 16) {  // some rows of dy at a time, or every read misses a page
+  constexpr std::size_t kPackSteps = 16;  // rows of dy at a time, or every read misses a page
+  for (std::size_t k0 = 0; k0 < slice.depth; k0 += kPackSteps) {
     ForRowTiles<kGemmRows>(rows.count, [&](auto m, std::size_t i) REEL_INLINE {
       constexpr std::size_t M = m;
       const float* from = g.a.data + slice.first * g.a.stride + rows.first + i;
       float* to = packed + i * slice.depth;
-      for (std::size_t k = k0; k < std::min(k0 + 16, slice.depth); ++k) {
-        std::memcpy(to + k * M, from + k * g.a.stride, M * sizeof(float));
+      const std::size_t end = std::min(k0 + kPackSteps, slice.depth);
+      std::size_t k = k0;
+      if (HWY_MAX_BYTES == 32 && rows.first + i + kLanes <= g.rows) {  // a vector; the next overwrites what is too much
+        for (; k * M + kLanes <= end * M; ++k) {
+          __builtin_prefetch(from + (k + kPackSteps) * g.a.stride);
+          hn::StoreU(hn::LoadU(DF(), from + k * g.a.stride), DF(), to + k * M);
+        }
       }
+      for (; k < end; ++k) std::memcpy(to + k * M, from + k * g.a.stride, M * sizeof(float));
     });
   }
 }
