@@ -6,11 +6,10 @@
 
 #include "base/testing.h"
 #include "cost/nccl.h"
+#include "cost/testing.h"
 
 namespace reel::cost {
 namespace {
-
-Cluster cluster(const std::string& name) { return load_cluster(REEL_SOURCE_DIR "/clusters/" + name + ".toml"); }
 
 // A fabric of round numbers: 1 us a step, 100 GB/s inside a node, 10 GB/s a NIC, LL out of the way.
 Cluster simple() {

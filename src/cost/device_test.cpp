@@ -4,14 +4,13 @@
 
 #include "base/testing.h"
 #include "cost/kernels.h"
+#include "cost/testing.h"
 
 namespace reel::cost {
 namespace {
 
-Cluster cluster(const std::string& name) { return load_cluster(REEL_SOURCE_DIR "/clusters/" + name + ".toml"); }
-
 // A device of round numbers, for times that can be computed by hand.
-Device simple() {
+Device simple_device() {
   Device d;
   d.name = "simple";
   d.sms = 10;
@@ -25,7 +24,7 @@ Device simple() {
 }
 
 TEST(Device, GemmCountsTilesAndWaves) {
-  const Device d = simple();
+  const Device d = simple_device();
   const DeviceCost cost(d);
   EXPECT_DOUBLE_EQ(cost.quantisation({1000, 100, 500}), 1);     // ten tiles, one wave
   EXPECT_DOUBLE_EQ(cost.quantisation({1100, 100, 500}), 0.55);  // eleven tiles: two waves of ten
@@ -38,7 +37,7 @@ TEST(Device, GemmCountsTilesAndWaves) {
 }
 
 TEST(Device, GemmIsBoundByMemoryWhereItHasFewOperations) {
-  Device d = simple();
+  Device d = simple_device();
   d.memory.bandwidth = 1e9;
   d.launch = 1e-3;
   const double bytes = 2.0 * (1000 + 100 + 1000 * 100);  // k = 1

@@ -4,11 +4,10 @@
 
 #include "base/testing.h"
 #include "cost/kernels.h"
+#include "cost/testing.h"
 
 namespace reel::cost {
 namespace {
-
-Cluster cluster(const std::string& name) { return load_cluster(REEL_SOURCE_DIR "/clusters/" + name + ".toml"); }
 
 TEST(Overlap, AKernelThatLeavesEnoughFreeDoesNotSlowDown) {
   EXPECT_EQ(contention({0.5, 0.5}, {0.2, 0.3}), 1);

@@ -16,8 +16,6 @@
 namespace reel::cost {
 namespace {
 
-Cluster cluster(const std::string& name) { return load_cluster(REEL_SOURCE_DIR "/clusters/" + name + ".toml"); }
-
 struct Errors {
   double sum = 0, most = 0;
   int count = 0;

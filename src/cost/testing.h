@@ -1,11 +1,16 @@
-// What tests of published tables share.
+// What the tests of this room share.
 #pragma once
 
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 
+#include "cost/cluster.h"
+
 namespace reel::cost {
+
+// A cluster that comes with reel.
+inline Cluster cluster(const std::string& name) { return load_cluster(REEL_SOURCE_DIR "/clusters/" + name + ".toml"); }
 
 // The folder of published measurements: $REEL_DATA, or ../shared/data beside the source tree; "" where it is not there.
 inline std::string data_file(const std::string& name) {

@@ -14,12 +14,6 @@ namespace {
 
 const Format kSmall{.channels = 3, .frames = 8, .height = 32, .width = 32, .text_tokens = 4, .text_width = 8};
 
-Clip read(Source& source, std::int64_t index, Split split = Split::kTraining) {
-  Clip clip;
-  EXPECT_TRUE(source.read(split, index, clip));
-  return clip;
-}
-
 float green(const Clip& clip, const Format& format, std::int64_t frame, std::int64_t y, std::int64_t x) {
   return clip.values[static_cast<std::size_t>(((format.frames + frame) * format.height + y) * format.width + x)];
 }

@@ -11,14 +11,8 @@
 namespace reel::data {
 namespace {
 
-const Format kSmall{.channels = 3, .frames = 8, .height = 32, .width = 64, .text_tokens = 2, .text_width = 8};
+const Format kBoard{.channels = 3, .frames = 8, .height = 32, .width = 64, .text_tokens = 2, .text_width = 8};
 const DataConfig kCamera{.source = "storyboard"}, kStatic{.source = "storyboard", .motion = "static"};
-
-Clip read(Source& source, std::int64_t index, Split split = Split::kTraining) {
-  Clip clip;
-  EXPECT_TRUE(source.read(split, index, clip));
-  return clip;
-}
 
 float at(const Clip& clip, const Format& f, std::int64_t c, std::int64_t frame, std::int64_t y, std::int64_t x) {
   return clip.values[static_cast<std::size_t>(((c * f.frames + frame) * f.height + y) * f.width + x)];
@@ -53,7 +47,7 @@ void expect_pixels_of_their_sources(const DataConfig& config, const Format& f) {
 
 TEST(Storyboard, EveryPixelOfTheSecondHalfIsThatOfItsSource) {
   for (DataConfig config : {kCamera, kStatic}) {
-    expect_pixels_of_their_sources(config, kSmall);
+    expect_pixels_of_their_sources(config, kBoard);
     config.picture.cell = 2;
     expect_pixels_of_their_sources(config, {.channels = 3, .frames = 4, .height = 10, .width = 6});
     config.picture.cell = 8;  // one cell: nothing can move
@@ -63,7 +57,7 @@ TEST(Storyboard, EveryPixelOfTheSecondHalfIsThatOfItsSource) {
 
 // Found from the pixels alone, by trying every picture and offset.
 TEST(Storyboard, AStaticShotIsOnePictureAtOneOffset) {
-  Storyboard source(kStatic, kSmall);
+  Storyboard source(kStatic, kBoard);
   for (std::int64_t index = 0; index < 3; ++index) {
     const Clip clip = read(source, index);
     std::vector<Shown::Cell> found;
@@ -72,8 +66,8 @@ TEST(Storyboard, AStaticShotIsOnePictureAtOneOffset) {
       bool equal = true;
       for (std::int64_t i = 0; equal && i < 4 * 32 * 64; ++i) {
         const std::int64_t frame = i / 2048, y = i / 64 % 32, x = i % 64;
-        equal = at(clip, kSmall, 1, 4 + frame, y, x) ==
-                at(clip, kSmall, 1, picture, (y + 4 * row) % 32, (x + 4 * column) % 64);
+        equal = at(clip, kBoard, 1, 4 + frame, y, x) ==
+                at(clip, kBoard, 1, picture, (y + 4 * row) % 32, (x + 4 * column) % 64);
       }
       if (equal) found.push_back({picture, row, column});
     }
@@ -99,7 +93,7 @@ TEST(Storyboard, PicturesAndOffsetsAreUniform) {
 std::int64_t wrap(std::int64_t place, std::int64_t length) { return (place % length + length) % length; }
 
 TEST(Storyboard, TheCameraMovesEvenlyByUpToTwoCells) {
-  const Storyboard source(kCamera, kSmall);
+  const Storyboard source(kCamera, kBoard);
   std::set<std::pair<std::int64_t, std::int64_t>> seen;
   for (int index = 0; index < 300; ++index) {
     const Shown shown = source.shown(Split::kTraining, index);
@@ -129,7 +123,7 @@ TEST(Storyboard, TheCameraMovesEvenlyByUpToTwoCells) {
 }
 
 TEST(Storyboard, RectanglesOfOtherPicturesPassInFront) {
-  const Storyboard source(kCamera, kSmall);
+  const Storyboard source(kCamera, kBoard);
   double cells = 0, hidden = 0, later = 0, carried = 0, stays = 0;
   for (int index = 0; index < 100; ++index) {
     const Shown shown = source.shown(Split::kTraining, index);
@@ -158,8 +152,8 @@ TEST(Storyboard, RectanglesOfOtherPicturesPassInFront) {
 TEST(Storyboard, AClipDependsOnSeedAndIndexAlone) {
   DataConfig other_seed = kCamera;
   other_seed.seed = 1;
-  const auto first = make_source(kCamera, kSmall), second = make_source(kCamera, kSmall),
-             other = make_source(other_seed, kSmall);
+  const auto first = make_source(kCamera, kBoard), second = make_source(kCamera, kBoard),
+             other = make_source(other_seed, kBoard);
   read(*first, 7);
   EXPECT_TRUE(same(read(*first, 3), read(*second, 3)));
   EXPECT_TRUE(same(read(*first, 3), read(*first, 3 + first->size(Split::kTraining))));
@@ -167,20 +161,20 @@ TEST(Storyboard, AClipDependsOnSeedAndIndexAlone) {
 }
 
 TEST(Storyboard, NoPictureIsDrawnTwice) {
-  const auto source = make_source(kCamera, kSmall);
+  const auto source = make_source(kCamera, kBoard);
   EXPECT_EQ(source->size(Split::kValidation), 16);
   std::set<float> first_pixels;  // of 24 bits: two of 128 are the same once in two thousand seeds
   for (int index = 0; index < 16; ++index) {
     for (const Split split : {Split::kTraining, Split::kValidation}) {
       const Clip clip = read(*source, index, split);
-      for (int frame = 0; frame < 4; ++frame) first_pixels.insert(at(clip, kSmall, 0, frame, 0, 0));
+      for (int frame = 0; frame < 4; ++frame) first_pixels.insert(at(clip, kBoard, 0, frame, 0, 0));
     }
   }
   EXPECT_EQ(first_pixels.size(), 128u);
 }
 
 TEST(Storyboard, LabelsTellThePictureAndTheTextDoesNot) {
-  const auto source = make_source(kCamera, kSmall);
+  const auto source = make_source(kCamera, kBoard);
   EXPECT_EQ(source->labels(), (std::vector<std::string>{"picture 0", "picture 1", "picture 2", "picture 3"}));
   std::set<int> labels;
   for (int index = 0; index < 20; ++index) {

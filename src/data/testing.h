@@ -35,6 +35,12 @@ class Files : public testing::Test {
 #define REEL_NEEDS_VIDEO() \
   if (!video_supported()) GTEST_SKIP() << "this build has no FFmpeg"
 
+inline Clip read(Source& source, std::int64_t index, Split split = Split::kTraining) {
+  Clip clip;
+  EXPECT_TRUE(source.read(split, index, clip));
+  return clip;
+}
+
 inline bool same(const Buffer<float>& a, const Buffer<float>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }

@@ -11,7 +11,7 @@
 namespace reel::diffusion {
 namespace {
 
-constexpr ClipShape kShape{3, 2, 4, 3, 5};
+constexpr ClipShape kClips{3, 2, 4, 3, 5};
 
 std::vector<float> noise_of(Purpose purpose, const Draws& draws, const ClipShape& shape) {
   std::vector<float> noise(shape.size());
@@ -20,12 +20,12 @@ std::vector<float> noise_of(Purpose purpose, const Draws& draws, const ClipShape
 }
 
 TEST(Noise, ASampleHasTheSameNumbersHoweverTheBatchIsCut) {
-  const std::vector<float> whole = noise_of(Purpose::kTrainingNoise, {7, 12, 4}, kShape);
-  ClipShape one = kShape;
+  const std::vector<float> whole = noise_of(Purpose::kTrainingNoise, {7, 12, 4}, kClips);
+  ClipShape one = kClips;
   one.batch = 1;
-  for (std::int64_t b = 0; b < kShape.batch; ++b) {
+  for (std::int64_t b = 0; b < kClips.batch; ++b) {
     const std::vector<float> part = noise_of(Purpose::kTrainingNoise, {7, 12, 4 + b}, one);
-    EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + static_cast<std::ptrdiff_t>(kShape.at(b, 0, 0))));
+    EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + static_cast<std::ptrdiff_t>(kClips.at(b, 0, 0))));
     const auto at = static_cast<std::size_t>(b);
     EXPECT_EQ(draw_uniform(Purpose::kTrainingTime, {7, 12, 4 + b}, 1)[0],
               draw_uniform(Purpose::kTrainingTime, {7, 12, 4}, 3)[at]);
@@ -65,32 +65,32 @@ TEST(Noise, TextIsDroppedForTheGivenShareOfSamples) {
 }
 
 TEST(Noise, MixKeepsConditioningFramesCleanAndOutOfTheLoss) {
-  std::vector<float> x0(kShape.size()), noise(kShape.size());
+  std::vector<float> x0(kClips.size()), noise(kClips.size());
   std::iota(x0.begin(), x0.end(), 1.0f);
   std::iota(noise.begin(), noise.end(), 1000.0f);
   const std::vector<Mix> mixes = {{250, 0.75f, 0.25f, -1, 1}, {500, 0.5f, 0.5f, 0, 1}, {0.5f, 2, 3, 4, 5}};
-  const Noised noised = mix(kShape, x0, noise, mixes, 2);
-  for (std::int64_t b = 0; b < kShape.batch; ++b) {
+  const Noised noised = mix(kClips, x0, noise, mixes, 2);
+  for (std::int64_t b = 0; b < kClips.batch; ++b) {
     const Mix& m = mixes[static_cast<std::size_t>(b)];
-    for (std::int64_t f = 0; f < kShape.frames; ++f) {
-      const auto frame = static_cast<std::size_t>(b * kShape.frames + f);
+    for (std::int64_t f = 0; f < kClips.frames; ++f) {
+      const auto frame = static_cast<std::size_t>(b * kClips.frames + f);
       EXPECT_EQ(noised.frame_times[frame], f < 2 ? 0 : m.time);
       EXPECT_EQ(noised.frame_mask[frame], f < 2 ? 0 : 1);
-      for (std::int64_t c = 0; c < kShape.channels; ++c) {
-        for (std::size_t i = kShape.at(b, c, f); i < kShape.at(b, c, f) + kShape.plane(); ++i) {
+      for (std::int64_t c = 0; c < kClips.channels; ++c) {
+        for (std::size_t i = kClips.at(b, c, f); i < kClips.at(b, c, f) + kClips.plane(); ++i) {
           EXPECT_EQ(noised.x[i], f < 2 ? x0[i] : m.x_data * x0[i] + m.x_noise * noise[i]);
           EXPECT_EQ(noised.target[i], f < 2 ? 0 : m.target_data * x0[i] + m.target_noise * noise[i]);
         }
       }
     }
   }
-  EXPECT_EQ(counted(kShape, noised), 3 * 2 * 2 * 15);
+  EXPECT_EQ(counted(kClips, noised), 3 * 2 * 2 * 15);
 }
 
 TEST(Noise, AClipOfGivenFramesOnlyIsAnError) {
-  EXPECT_EQ(message_of([] { frame_times(kShape, 1, 4); }).find("4 conditioning frames leave nothing to predict in "),
+  EXPECT_EQ(message_of([] { frame_times(kClips, 1, 4); }).find("4 conditioning frames leave nothing to predict in "),
             0u);
-  EXPECT_EQ(message_of([] { frame_times(kShape, 1, 3); }), "no error");
+  EXPECT_EQ(message_of([] { frame_times(kClips, 1, 3); }), "no error");
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace reel::diffusion {
 namespace {
 
-constexpr ClipShape kShape{2, 2, 3, 4, 5};
+constexpr ClipShape kGaussian{2, 2, 3, 4, 5};
 constexpr double kMean = 0.7, kDeviation = 0.3;
 
 // Data whose elements are independent N(kMean, kDeviation^2): what the best possible model answers is known. With
@@ -68,12 +68,13 @@ double largest_difference(const std::vector<float>& a, const auto& b) {
 TEST(SamplerOfGaussians, FlowEndsAtTheDataAndErrorsShrinkWithTheSteps) {
   // The exact path keeps the number of standard deviations: noise z ends at mean + deviation z. Euler is of first
   // order, so four times the steps leave about a quarter of the error.
-  const std::vector<float> z = start_noise(kShape, 1);
+  const std::vector<float> z = start_noise(kGaussian, 1);
   for (const Velocity velocity : {Velocity::kNoiseMinusData, Velocity::kDataMinusNoise}) {
     for (const double shift : {1.0, 3.0}) {
       const auto error = [&](std::int64_t steps) {
-        std::vector<float> clip(kShape.size());
-        sample_flow(kShape, 4, best_flow(kShape, 4, velocity), velocity, shift, {.steps = steps, .seed = 1}, clip);
+        std::vector<float> clip(kGaussian.size());
+        sample_flow(kGaussian, 4, best_flow(kGaussian, 4, velocity), velocity, shift, {.steps = steps, .seed = 1},
+                    clip);
         return largest_difference(clip, [&](std::size_t i) { return kMean + kDeviation * z[i]; });
       };
       const double at_10 = error(10), at_40 = error(40), at_160 = error(160), at_640 = error(640);
@@ -96,10 +97,12 @@ TEST(SamplerOfGaussians, FlowReproducesMeanAndVariance) {
 }
 
 TEST(SamplerOfGaussians, OneStepOfFlowIsExactForAPointMass) {
-  std::vector<float> clip(kShape.size());
+  std::vector<float> clip(kGaussian.size());
   for (const std::int64_t steps : {1, 5}) {
-    const Denoise denoise = model(kShape, 2, [](double x, double time) { return Pair{(x - 0.25) / (time / 1000), 0}; });
-    sample_flow(kShape, 2, denoise, Velocity::kNoiseMinusData, 1, {.steps = steps, .seed = 3}, clip);
+    const Denoise denoise = model(kGaussian, 2, [](double x, double time) {
+      return Pair{(x - 0.25) / (time / 1000), 0};
+    });
+    sample_flow(kGaussian, 2, denoise, Velocity::kNoiseMinusData, 1, {.steps = steps, .seed = 3}, clip);
     EXPECT_LT(largest_difference(clip, [](std::size_t) { return 0.25; }), 1e-6);
   }
 }
@@ -108,11 +111,11 @@ TEST(SamplerOfGaussians, DdimEndsAtTheDataAndErrorsShrinkWithTheSteps) {
   // As above, but the walk starts from N(0, 1) instead of the last step's N(sqrt(a) mean, ...): z is counted from
   // there.
   const double a = ddpm_schedule().back().alpha_bar;
-  const std::vector<float> z = start_noise(kShape, 1);
+  const std::vector<float> z = start_noise(kGaussian, 1);
   const double start = std::sqrt(a * kDeviation * kDeviation + 1 - a);
   const auto error = [&](std::int64_t steps) {
-    std::vector<float> clip(kShape.size());
-    sample_ddim(kShape, 4, best_ddpm(kShape, 1000), 0, {.steps = steps, .seed = 1}, clip);
+    std::vector<float> clip(kGaussian.size());
+    sample_ddim(kGaussian, 4, best_ddpm(kGaussian, 1000), 0, {.steps = steps, .seed = 1}, clip);
     return largest_difference(
         clip, [&](std::size_t i) { return kMean + kDeviation * (z[i] - std::sqrt(a) * kMean) / start; });
   };

@@ -9,10 +9,10 @@ using testing::Array;
 using testing::doubles;
 using testing::expect_close;
 using testing::for_every_target;
+using testing::Grid;
 using testing::kInfinity;
 using testing::kNan;
 using testing::kWidths;
-using testing::Matrix;
 using testing::random_array;
 using testing::random_matrix;
 
@@ -39,8 +39,8 @@ TEST(Elementwise, SumsAndProductsAreThoseOfFloats) {
 TEST(Elementwise, RowsAreCopiedBetweenStrides) {
   Threads threads(2);
   for (const std::size_t width : kWidths) {
-    const Matrix x = random_matrix(37, width, 2, 1);
-    Matrix y(37, width, 5);
+    const Grid x = random_matrix(37, width, 2, 1);
+    Grid y(37, width, 5);
     copy_rows(x, y, threads);
     expect_close(y, x.values(), 0.0, 0.0);
   }
@@ -51,7 +51,7 @@ TEST(Elementwise, ColumnSumsMatchDoubleSumsAndAddWhenAsked) {
   for_every_target([&] {
     for (const std::size_t rows : {1, 3, 64, 65, 300}) {
       for (const std::size_t width : kWidths) {
-        const Matrix x = random_matrix(rows, width, 1, rows);
+        const Grid x = random_matrix(rows, width, 1, rows);
         std::vector<double> want(width, 0.0);
         for (std::size_t i = 0; i < rows; ++i) {
           for (std::size_t j = 0; j < width; ++j) want[j] += x.row(i)[j];
@@ -66,7 +66,7 @@ TEST(Elementwise, ColumnSumsMatchDoubleSumsAndAddWhenAsked) {
       }
     }
     Array out(3);
-    column_sums(Matrix(0, 3), out.data(), Write::kOverwrite, threads);
+    column_sums(Grid(0, 3), out.data(), Write::kOverwrite, threads);
     EXPECT_EQ(out[2], 0.0f);
   });
 }
@@ -122,7 +122,7 @@ TEST(Elementwise, ThreeThreadsGiveTheSameBits) {
     axpy(0.7f, x, a, one);
     axpy(0.7f, x, b, three);
     testing::expect_same_bits(a, b);
-    const Matrix m = random_matrix(999, 67, 0, 3);
+    const Grid m = random_matrix(999, 67, 0, 3);
     Array c(67), d(67);
     column_sums(m, c.data(), Write::kOverwrite, one);
     column_sums(m, d.data(), Write::kOverwrite, three);

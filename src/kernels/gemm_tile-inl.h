@@ -24,6 +24,7 @@ constexpr bool kFetchSoon = HWY_MAX_BYTES == 64;
 // Steps between two requests for what comes next; rows of the panel and floats of A asked for ahead of their use.
 constexpr int kFetchSteps = kFetchSoon ? 16 : 64, kFetchRows = 16;
 constexpr std::size_t kFetchAlong = 32, kFetchPacked = 192;
+constexpr int kFetchTile = 10;  // rows: lower tiles are seldom (none from 61 rows on), and each takes g++ 2 s
 
 // What follows a tile and is asked for while it is computed: rows of C of the next tile, and this tile's share of the
 // next panel, in lines.
@@ -89,7 +90,7 @@ HWY_INLINE void MulTileFetching(std::size_t depth, const A& a, const float* pane
     }
     const A here = From(a, block * kFetchSteps);
     const float* rows = panel + block * kFetchSteps * kGemmWidth;
-    if constexpr (kFetchSoon) {
+    if constexpr (kFetchSoon && M >= kFetchTile) {
       Unroll<kFetchSteps>([&](auto i) REEL_INLINE {
         FetchA(here, i);
         for (std::size_t j = 0; j < kGemmWidth; j += kLineFloats)

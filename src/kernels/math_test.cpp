@@ -13,7 +13,7 @@ using testing::kInfinity;
 using testing::kNan;
 
 using ArrayFunction = void (*)(std::span<const float>, std::span<float>);
-using Reference = double (*)(double);
+using Exact = double (*)(double);
 
 // math-inl.h states what was measured; rounding differs a little between instruction sets.
 constexpr double kPromise = 2e-7;
@@ -25,7 +25,7 @@ struct Error {
 
 // Largest errors over 2^24 floats, every 257th bit pattern (an odd stride: all low bits occur). Relative where the true
 // value is a normal float. NaN and infinity must be where the reference rounds to them.
-std::vector<Error> measure(ArrayFunction function, Reference reference) {
+std::vector<Error> measure(ArrayFunction function, Exact reference) {
   constexpr std::uint32_t kBlock = 1 << 12;
   const std::string before = target();
   const std::vector<std::string> targets = available_targets();
@@ -88,7 +88,7 @@ TEST(Math, ErfHasTheStatedError) {
 
 // Below -88.7 e^-x overflows and the result is 0, not the tiny number it should be: an absolute promise.
 TEST(Math, SigmoidHasTheStatedErrorAndFlushesToZero) {
-  const Reference reference = [](double x) { return x < -88.0 ? 0.0 : 1.0 / (1.0 + std::exp(-x)); };
+  const Exact reference = [](double x) { return x < -88.0 ? 0.0 : 1.0 / (1.0 + std::exp(-x)); };
   const ArrayFunction function = [](std::span<const float> x, std::span<float> y) {
     sigmoid(x, y);
     for (std::size_t i = 0; i < x.size(); ++i) {

@@ -7,16 +7,16 @@ namespace {
 
 using testing::expect_close;
 using testing::for_every_target;
+using testing::Grid;
 using testing::kNan;
 using testing::kWidths;
-using testing::Matrix;
 using testing::random_matrix;
 
 // The formulas of the header in double; sums over the rows of an item.
 struct Reference {
   std::vector<double> y, dx, dscale, dshift, gated, dr, dgate;
 };
-Reference reference_of(const Matrix& x, const Matrix& scale, const Matrix& shift, const Matrix& dy) {
+Reference reference_of(const Grid& x, const Grid& scale, const Grid& shift, const Grid& dy) {
   Reference out;
   const std::size_t per_item = x.rows() / scale.rows(), width = x.width();
   out.dscale = out.dshift = out.dgate = std::vector<double>(scale.rows() * width, 0.0);
@@ -48,11 +48,11 @@ TEST(Modulate, ForwardAndBackwardMatchReference) {
     for (const Shape shape : kShapes) {
       for (const std::size_t width : kWidths) {
         const std::size_t rows = shape.items * shape.per_item;
-        const Matrix x = random_matrix(rows, width, 1, 1), dy = random_matrix(rows, width, 3, 2);
-        const Matrix scale = random_matrix(shape.items, width, 5 * width, 3);  // slices of one projection
-        const Matrix shift = random_matrix(shape.items, width, 5 * width, 4);
+        const Grid x = random_matrix(rows, width, 1, 1), dy = random_matrix(rows, width, 3, 2);
+        const Grid scale = random_matrix(shape.items, width, 5 * width, 3);  // slices of one projection
+        const Grid shift = random_matrix(shape.items, width, 5 * width, 4);
         const Reference want = reference_of(x, scale, shift, dy);
-        Matrix y(rows, width, 2), dx(rows, width, 2), dscale(shape.items, width, 1), dshift(shape.items, width, 1);
+        Grid y(rows, width, 2), dx(rows, width, 2), dscale(shape.items, width, 1), dshift(shape.items, width, 1);
         modulate(x, scale, shift, y, threads);
         modulate_backward(x, scale, dy, dx, dscale, dshift, threads);
         expect_close(y, want.y, 2e-6, 2e-7);  // three roundings of numbers below 10
@@ -70,10 +70,10 @@ TEST(Gate, ForwardAndBackwardMatchReference) {
     for (const Shape shape : kShapes) {
       for (const std::size_t width : kWidths) {
         const std::size_t rows = shape.items * shape.per_item;
-        const Matrix r = random_matrix(rows, width, 1, 1), x = random_matrix(rows, width, 3, 2);
-        const Matrix factors = random_matrix(shape.items, width, 5 * width, 3);
+        const Grid r = random_matrix(rows, width, 1, 1), x = random_matrix(rows, width, 3, 2);
+        const Grid factors = random_matrix(shape.items, width, 5 * width, 3);
         const Reference want = reference_of(r, factors, factors, x);
-        Matrix y(rows, width, 2), dr(rows, width, 2), dgate(shape.items, width, 1);
+        Grid y(rows, width, 2), dr(rows, width, 2), dgate(shape.items, width, 1);
         gate(x, factors, r, y, threads);
         gate_backward(factors, r, x, dr, dgate, threads);
         expect_close(y, want.gated, 2e-6, 2e-7);
@@ -87,9 +87,9 @@ TEST(Gate, ForwardAndBackwardMatchReference) {
 TEST(Modulate, InPlaceAndThreeThreadsGiveTheSameBits) {
   Threads one(1), three(3);
   for_every_target([&] {
-    const Matrix x = random_matrix(600, 65, 0, 1), dy = random_matrix(600, 65, 0, 2);
-    const Matrix scale = random_matrix(2, 65, 0, 3), shift = random_matrix(2, 65, 0, 4);
-    Matrix y(600, 65), y3(x), dx(600, 65), dx3(dy), a(2, 65), a3(2, 65), b(2, 65), b3(2, 65);
+    const Grid x = random_matrix(600, 65, 0, 1), dy = random_matrix(600, 65, 0, 2);
+    const Grid scale = random_matrix(2, 65, 0, 3), shift = random_matrix(2, 65, 0, 4);
+    Grid y(600, 65), y3(x), dx(600, 65), dx3(dy), a(2, 65), a3(2, 65), b(2, 65), b3(2, 65);
     modulate(x, scale, shift, y, one);
     modulate(y3, scale, shift, y3, three);
     testing::expect_same_bits(y.array(), y3.array());
@@ -98,7 +98,7 @@ TEST(Modulate, InPlaceAndThreeThreadsGiveTheSameBits) {
     testing::expect_same_bits(dx.array(), dx3.array());
     testing::expect_same_bits(a.array(), a3.array());
     testing::expect_same_bits(b.array(), b3.array());
-    Matrix g(600, 65), g3(x), dr(600, 65), dr3(dy);
+    Grid g(600, 65), g3(x), dr(600, 65), dr3(dy);
     gate(x, scale, dy, g, one);
     gate(g3, scale, dy, g3, three);
     testing::expect_same_bits(g.array(), g3.array());
@@ -112,10 +112,10 @@ TEST(Modulate, InPlaceAndThreeThreadsGiveTheSameBits) {
 TEST(Modulate, NanReachesItsElementAndItsSums) {
   Threads threads(1);
   for_every_target([&] {
-    Matrix x = random_matrix(4, 9, 0, 1);
-    const Matrix dy = random_matrix(4, 9, 0, 2), scale = random_matrix(2, 9, 0, 3);
+    Grid x = random_matrix(4, 9, 0, 1);
+    const Grid dy = random_matrix(4, 9, 0, 2), scale = random_matrix(2, 9, 0, 3);
     x.row(1)[8] = kNan;
-    Matrix y(4, 9), dx(4, 9), dscale(2, 9), dshift(2, 9);
+    Grid y(4, 9), dx(4, 9), dscale(2, 9), dshift(2, 9);
     modulate(x, scale, scale, y, threads);
     modulate_backward(x, scale, dy, dx, dscale, dshift, threads);
     EXPECT_TRUE(std::isnan(y.row(1)[8]) && !std::isnan(y.row(1)[7]) && !std::isnan(y.row(2)[8]));
@@ -125,8 +125,8 @@ TEST(Modulate, NanReachesItsElementAndItsSums) {
 
 TEST(Modulate, NoTokensGiveZeroGradients) {
   Threads threads(2);
-  const Matrix scale = random_matrix(2, 5, 0, 1), none(0, 5);
-  Matrix y(0, 5), dscale(2, 5), dshift(2, 5);
+  const Grid scale = random_matrix(2, 5, 0, 1), none(0, 5);
+  Grid y(0, 5), dscale(2, 5), dshift(2, 5);
   modulate(none, scale, scale, y, threads);
   modulate_backward(none, scale, none, y, dscale, dshift, threads);
   for (const float value : dscale.array()) EXPECT_EQ(value, 0.0f);

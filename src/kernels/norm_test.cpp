@@ -10,10 +10,10 @@ using testing::Array;
 using testing::doubles;
 using testing::expect_close;
 using testing::for_every_target;
+using testing::Grid;
 using testing::inner_product;
 using testing::kNan;
 using testing::kWidths;
-using testing::Matrix;
 using testing::numeric_gradient;
 using testing::random_array;
 using testing::random_matrix;
@@ -28,11 +28,11 @@ std::vector<double> reference_row(Kind kind, std::span<const double> x, std::spa
 }
 
 struct Forward {
-  Matrix y;
+  Grid y;
   Array mean, rstd;
 };
-Forward forward(Kind kind, const Matrix& x, const float* weight, const float* bias, Threads& threads) {
-  Forward f{Matrix(x.rows(), x.width(), 2), Array(x.rows()), Array(x.rows())};
+Forward forward(Kind kind, const Grid& x, const float* weight, const float* bias, Threads& threads) {
+  Forward f{Grid(x.rows(), x.width(), 2), Array(x.rows()), Array(x.rows())};
   if (kind == Kind::kLayer) {
     layer_norm(x, weight, bias, kEps, f.y, f.mean.data(), f.rstd.data(), threads);
   } else {
@@ -40,8 +40,8 @@ Forward forward(Kind kind, const Matrix& x, const float* weight, const float* bi
   }
   return f;
 }
-void backward(Kind kind, const Matrix& x, const float* weight, const Forward& f, const Matrix& dy, Matrix& dx,
-              float* dweight, float* dbias, Threads& threads) {
+void backward(Kind kind, const Grid& x, const float* weight, const Forward& f, const Grid& dy, Grid& dx, float* dweight,
+              float* dbias, Threads& threads) {
   if (kind == Kind::kLayer) {
     layer_norm_backward(x, weight, f.mean.data(), f.rstd.data(), dy, dx, dweight, dbias, threads);
   } else {
@@ -55,7 +55,7 @@ TEST(Norm, ForwardMatchesReferenceWithAndWithoutAffine) {
     for (const Kind kind : {Kind::kLayer, Kind::kRms}) {
       for (const std::size_t width : kWidths) {
         for (const bool affine : {false, true}) {
-          const Matrix x = random_matrix(5, width, 3, width, 2.0f, 0.5f);
+          const Grid x = random_matrix(5, width, 3, width, 2.0f, 0.5f);
           const Array weight = random_array(affine ? width : 0, 1), bias = random_array(affine ? width : 0, 2);
           const Forward f = forward(kind, x, affine ? weight.data() : nullptr, affine ? bias.data() : nullptr, threads);
           std::vector<double> want;
@@ -76,7 +76,7 @@ TEST(Norm, ForwardMatchesReferenceWithAndWithoutAffine) {
 TEST(Norm, LargeMeanCostsNoAccuracyBeyondThatOfTheInput) {
   Threads threads(1);
   for_every_target([&] {
-    const Matrix x = random_matrix(3, 1152, 0, 1, 1.0f, 1000.0f);
+    const Grid x = random_matrix(3, 1152, 0, 1, 1.0f, 1000.0f);
     const Forward f = forward(Kind::kLayer, x, nullptr, nullptr, threads);
     for (std::size_t i = 0; i < x.rows(); ++i) {
       const std::vector<double> row(x.row(i), x.row(i) + x.width());
@@ -94,11 +94,11 @@ TEST(Norm, BackwardMatchesDifferencesOfTheReference) {
       for (const std::size_t width : kWidths) {
         for (const bool affine : {false, true}) {
           const std::size_t rows = width > 200 ? 1 : 3;
-          const Matrix x = random_matrix(rows, width, 1, width, 2.0f, 0.5f), dy = random_matrix(rows, width, 4, 77);
+          const Grid x = random_matrix(rows, width, 1, width, 2.0f, 0.5f), dy = random_matrix(rows, width, 4, 77);
           const Array weight = random_array(affine ? width : 0, 1), bias = random_array(affine ? width : 0, 2);
           const float* w = affine ? weight.data() : nullptr;
           const Forward f = forward(kind, x, w, nullptr, threads);
-          Matrix dx(rows, width, 2);
+          Grid dx(rows, width, 2);
           backward(kind, x, w, f, dy, dx, nullptr, nullptr, threads);
           std::vector<double> want;
           for (std::size_t i = 0; i < rows; ++i) {
@@ -126,10 +126,10 @@ TEST(Norm, ParameterGradientsAreAddedAndMatchDifferences) {
     for (const Kind kind : {Kind::kLayer, Kind::kRms}) {
       for (const std::size_t width : {1, 9, 72, 300}) {
         const std::size_t rows = 150;
-        const Matrix x = random_matrix(rows, width, 1, 3), dy = random_matrix(rows, width, 0, 4);
+        const Grid x = random_matrix(rows, width, 1, 3), dy = random_matrix(rows, width, 0, 4);
         const Array weight = random_array(width, 1);
         const Forward f = forward(kind, x, weight.data(), nullptr, threads);
-        Matrix dx(rows, width);
+        Grid dx(rows, width);
         Array dweight(width), dbias(width);
         std::fill(dweight.begin(), dweight.end(), 1.0f);
         std::fill(dbias.begin(), dbias.end(), -1.0f);
@@ -147,7 +147,7 @@ TEST(Norm, ParameterGradientsAreAddedAndMatchDifferences) {
         }
         expect_close(dweight, want, 3e-5, 1e-6);  // sums of 150 numbers of size 1
         expect_close(dbias, want_bias, 3e-5, 1e-6);
-        Matrix plain(rows, width);
+        Grid plain(rows, width);
         backward(kind, x, weight.data(), f, dy, plain, nullptr, nullptr, threads);
         testing::expect_same_bits(plain.array(), dx.array());  // asking for more changes nothing
       }
@@ -160,14 +160,14 @@ TEST(Norm, InPlaceAndThreeThreadsGiveTheSameBits) {
   for_every_target([&] {
     for (const Kind kind : {Kind::kLayer, Kind::kRms}) {
       const std::size_t rows = 300, width = 129;
-      const Matrix x = random_matrix(rows, width, 0, 5), dy = random_matrix(rows, width, 0, 6);
+      const Grid x = random_matrix(rows, width, 0, 5), dy = random_matrix(rows, width, 0, 6);
       const Array weight = random_array(width, 1), bias = random_array(width, 2);
       const Forward a = forward(kind, x, weight.data(), bias.data(), one);
       const Forward b = forward(kind, x, weight.data(), bias.data(), three);
       testing::expect_same_bits(a.y.array(), b.y.array());
       testing::expect_same_bits(a.rstd, b.rstd);
       testing::expect_same_bits(a.mean, b.mean);
-      Matrix dx(rows, width), in_place(dy);
+      Grid dx(rows, width), in_place(dy);
       Array dw1(random_array(width, 9)), dw3(dw1), db1(dw1), db3(dw1);
       const bool layer = kind == Kind::kLayer;
       backward(kind, x, weight.data(), a, dy, dx, dw1.data(), layer ? db1.data() : nullptr, one);
@@ -183,7 +183,7 @@ TEST(Norm, NanMakesItsRowNanAndNoOther) {
   Threads threads(1);
   for_every_target([&] {
     for (const Kind kind : {Kind::kLayer, Kind::kRms}) {
-      Matrix x = random_matrix(3, 17, 0, 1);
+      Grid x = random_matrix(3, 17, 0, 1);
       x.row(1)[16] = kNan;
       const Forward f = forward(kind, x, nullptr, nullptr, threads);
       for (std::size_t j = 0; j < 17; ++j) {
@@ -198,7 +198,7 @@ TEST(Norm, NanMakesItsRowNanAndNoOther) {
 TEST(Norm, ConstantRowGivesTheBias) {
   Threads threads(1);
   for_every_target([&] {
-    Matrix x(1, 24), y(1, 24);
+    Grid x(1, 24), y(1, 24);
     std::fill(x.row(0), x.row(0) + 24, 3.0f);
     const Array bias = random_array(24, 1);
     layer_norm(x, nullptr, bias.data(), kEps, y, nullptr, nullptr, threads);
@@ -208,7 +208,7 @@ TEST(Norm, ConstantRowGivesTheBias) {
 
 TEST(Norm, NoRowsIsNoWork) {
   Threads threads(2);
-  Matrix x(0, 8), y(0, 8);
+  Grid x(0, 8), y(0, 8);
   Array dweight = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f};
   Array empty(0);
   layer_norm(x, nullptr, nullptr, kEps, y, nullptr, nullptr, threads);

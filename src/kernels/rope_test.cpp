@@ -10,7 +10,7 @@ using testing::Array;
 using testing::doubles;
 using testing::expect_close;
 using testing::for_every_target;
-using testing::Matrix;
+using testing::Grid;
 using testing::random_array;
 using testing::random_matrix;
 
@@ -32,8 +32,7 @@ struct Table {
   Array cos, sin;
 };
 
-std::vector<double> reference_of(const Matrix& x, const Shape& shape, const Table& table, Pairing pairing,
-                                 double sign) {
+std::vector<double> reference_of(const Grid& x, const Shape& shape, const Table& table, Pairing pairing, double sign) {
   std::vector<double> all(shape.tokens * shape.heads * shape.head_dim);
   double* out = all.data();
   const std::size_t half = shape.head_dim / 2;
@@ -59,10 +58,10 @@ TEST(Rope, ForwardAndBackwardMatchReferenceForBothPairings) {
     for (const Pairing pairing : {Pairing::kInterleaved, Pairing::kHalves}) {
       for (const Shape& shape : kShapes) {
         const std::size_t width = shape.heads * shape.head_dim;
-        const Matrix x = random_matrix(shape.tokens, width, 2 * width, 1);  // a slice of q, k, v
+        const Grid x = random_matrix(shape.tokens, width, 2 * width, 1);  // a slice of q, k, v
         const Table arrays(shape.period, shape.head_dim / 2);
         const RopeTable table = {arrays.cos.data(), arrays.sin.data(), shape.period};
-        Matrix y(shape.tokens, width, 1), dx(shape.tokens, width, 3);
+        Grid y(shape.tokens, width, 1), dx(shape.tokens, width, 3);
         rope(x, shape.heads, table, pairing, y, threads);
         rope_backward(x, shape.heads, table, pairing, dx, threads);
         // Two products and a sum of numbers below 5; the gradient of a rotation is the opposite rotation.
@@ -78,10 +77,10 @@ TEST(Rope, BackwardIsTheTransposeOfForward) {
   Threads threads(1);
   for_every_target([&] {
     for (const Pairing pairing : {Pairing::kInterleaved, Pairing::kHalves}) {
-      const Matrix x = random_matrix(6, 3 * 22, 0, 1), dy = random_matrix(6, 3 * 22, 0, 2);
+      const Grid x = random_matrix(6, 3 * 22, 0, 1), dy = random_matrix(6, 3 * 22, 0, 2);
       const Table arrays(3, 11);
       const RopeTable table = {arrays.cos.data(), arrays.sin.data(), 3};
-      Matrix y(6, 3 * 22), dx(6, 3 * 22);
+      Grid y(6, 3 * 22), dx(6, 3 * 22);
       rope(x, 3, table, pairing, y, threads);
       rope_backward(dy, 3, table, pairing, dx, threads);
       EXPECT_NEAR(testing::inner_product(y.values(), dy.values()), testing::inner_product(x.values(), dx.values()),
@@ -94,10 +93,10 @@ TEST(Rope, InPlaceAndThreeThreadsGiveTheSameBits) {
   Threads one(1), three(3);
   for_every_target([&] {
     for (const Pairing pairing : {Pairing::kInterleaved, Pairing::kHalves}) {
-      const Matrix x = random_matrix(200, 4 * 74, 0, 1);
+      const Grid x = random_matrix(200, 4 * 74, 0, 1);
       const Table arrays(100, 37);
       const RopeTable table = {arrays.cos.data(), arrays.sin.data(), 100};
-      Matrix y(200, 4 * 74), in_place(x);
+      Grid y(200, 4 * 74), in_place(x);
       rope(x, 4, table, pairing, y, one);
       rope(in_place, 4, table, pairing, in_place, three);
       testing::expect_same_bits(y.array(), in_place.array());
@@ -109,7 +108,7 @@ TEST(Rope, NanStaysInItsPair) {
   Threads threads(1);
   for_every_target([&] {
     for (const Pairing pairing : {Pairing::kInterleaved, Pairing::kHalves}) {
-      Matrix x = random_matrix(1, 18, 0, 1), y(1, 18);
+      Grid x = random_matrix(1, 18, 0, 1), y(1, 18);
       x.row(0)[4] = testing::kNan;
       const Table arrays(1, 9);
       rope(x, 1, {arrays.cos.data(), arrays.sin.data(), 1}, pairing, y, threads);

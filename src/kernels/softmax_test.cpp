@@ -10,10 +10,10 @@ using testing::Array;
 using testing::doubles;
 using testing::expect_close;
 using testing::for_every_target;
+using testing::Grid;
 using testing::kInfinity;
 using testing::kNan;
 using testing::kWidths;
-using testing::Matrix;
 using testing::random_matrix;
 
 TEST(Softmax, MatchesReferenceWithLogSumExp) {
@@ -21,8 +21,8 @@ TEST(Softmax, MatchesReferenceWithLogSumExp) {
   for_every_target([&] {
     for (const std::size_t width : kWidths) {
       for (const float deviation : {0.1f, 5.0f, 100.0f}) {
-        const Matrix x = random_matrix(4, width, 3, width, deviation);
-        Matrix y(4, width, 1);
+        const Grid x = random_matrix(4, width, 3, width, deviation);
+        Grid y(4, width, 1);
         Array lse(4);
         softmax(x, y, lse.data(), threads);
         std::vector<double> want, want_lse(4);
@@ -43,8 +43,8 @@ TEST(Softmax, MatchesReferenceWithLogSumExp) {
 TEST(Softmax, RowsSumToOne) {
   Threads threads(1);
   for_every_target([&] {
-    const Matrix x = random_matrix(7, 1152, 0, 1, 4.0f);
-    Matrix y(7, 1152);
+    const Grid x = random_matrix(7, 1152, 0, 1, 4.0f);
+    Grid y(7, 1152);
     Array sums(7);
     softmax(x, y, nullptr, threads);
     row_sum(y, sums.data(), threads);
@@ -55,7 +55,7 @@ TEST(Softmax, RowsSumToOne) {
 TEST(Softmax, RowOfMinusInfinityGivesZerosAndOthersSkipIt) {
   Threads threads(1);
   for_every_target([&] {
-    Matrix x(2, 11), y(2, 11);
+    Grid x(2, 11), y(2, 11);
     std::fill(x.array().begin(), x.array().end(), -kInfinity);
     x.row(1)[3] = 2.0f;
     Array lse(2);
@@ -74,7 +74,7 @@ TEST(Softmax, NanMakesItsRowNanAlsoAmongMinusInfinities) {
   for_every_target([&] {
     for (const std::size_t where : {0, 5, 18}) {
       for (const float rest : {1.0f, -kInfinity}) {
-        Matrix x(2, 19), y(2, 19);
+        Grid x(2, 19), y(2, 19);
         std::fill(x.array().begin(), x.array().end(), rest);
         x.row(0)[where] = kNan;
         x.row(1)[where] = 1.0f;
@@ -95,8 +95,8 @@ TEST(Softmax, BackwardMatchesDifferencesOfTheReference) {
   for_every_target([&] {
     for (const std::size_t width : kWidths) {
       const std::size_t rows = width > 200 ? 1 : 3;
-      const Matrix x = random_matrix(rows, width, 1, width, 2.0f), dy = random_matrix(rows, width, 2, 8);
-      Matrix y(rows, width), dx(rows, width, 4);
+      const Grid x = random_matrix(rows, width, 1, width, 2.0f), dy = random_matrix(rows, width, 2, 8);
+      Grid y(rows, width), dx(rows, width, 4);
       softmax(x, y, nullptr, threads);
       softmax_backward(y, dy, dx, threads);
       std::vector<double> want;
@@ -114,8 +114,8 @@ TEST(Softmax, BackwardMatchesDifferencesOfTheReference) {
 TEST(Softmax, InPlaceAndThreeThreadsGiveTheSameBits) {
   Threads one(1), three(3);
   for_every_target([&] {
-    const Matrix x = random_matrix(300, 131, 0, 1), dy = random_matrix(300, 131, 0, 2);
-    Matrix y(300, 131), in_place(x), dx(300, 131), back(dy);
+    const Grid x = random_matrix(300, 131, 0, 1), dy = random_matrix(300, 131, 0, 2);
+    Grid y(300, 131), in_place(x), dx(300, 131), back(dy);
     Array lse(300), lse3(300);
     softmax(x, y, lse.data(), one);
     softmax(in_place, in_place, lse3.data(), three);
@@ -131,7 +131,7 @@ TEST(Softmax, RowMaxAndRowSumMatchPlainLoops) {
   Threads threads(2);
   for_every_target([&] {
     for (const std::size_t width : kWidths) {
-      const Matrix x = random_matrix(5, width, 1, width, 1.0f, -4.0f);
+      const Grid x = random_matrix(5, width, 1, width, 1.0f, -4.0f);
       Array largest(5), sums(5);
       row_max(x, largest.data(), threads);
       row_sum(x, sums.data(), threads);

@@ -64,9 +64,9 @@ class Array {
 };
 
 // Rows of an array that ends with the last float of the last row.
-class Matrix {
+class Grid {
  public:
-  Matrix(std::size_t rows, std::size_t width, std::size_t gap = 0)
+  Grid(std::size_t rows, std::size_t width, std::size_t gap = 0)
       : rows_(rows), width_(width), stride_(width + gap), array_(rows == 0 ? 0 : (rows - 1) * stride_ + width) {}
 
   operator Rows() { return {array_.data(), rows_, width_, stride_}; }
@@ -101,9 +101,9 @@ inline Array random_array(std::size_t size, std::uint64_t stream, float deviatio
   for (float& value : array) value = mean + deviation * value;
   return array;
 }
-inline Matrix random_matrix(std::size_t rows, std::size_t width, std::size_t gap, std::uint64_t stream,
-                            float deviation = 1.0f, float mean = 0.0f) {
-  Matrix matrix(rows, width, gap);
+inline Grid random_matrix(std::size_t rows, std::size_t width, std::size_t gap, std::uint64_t stream,
+                          float deviation = 1.0f, float mean = 0.0f) {
+  Grid matrix(rows, width, gap);
   for (std::size_t i = 0; i < rows; ++i) {
     const Array values = random_array(width, stream * 100003 + i, deviation, mean);
     std::copy(values.begin(), values.end(), matrix.row(i));
@@ -140,7 +140,7 @@ inline void expect_close(std::span<const float> got, std::span<const double> wan
     }
   }
 }
-inline void expect_close(const Matrix& got, std::span<const double> want, double absolute, double relative) {
+inline void expect_close(const Grid& got, std::span<const double> want, double absolute, double relative) {
   std::vector<float> values;
   for (std::size_t i = 0; i < got.rows(); ++i) values.insert(values.end(), got.row(i), got.row(i) + got.width());
   expect_close(values, want, absolute, relative);

@@ -10,7 +10,6 @@
 namespace reel::model {
 namespace {
 
-using nlohmann::json;
 using testing::kFamilies;
 using testing::small;
 
@@ -105,8 +104,8 @@ TEST(ModelConfig, WhatAFileLeavesOutIsAsItsClassHasIt) {
 }
 
 // A config.json that works, with some keys changed.
-std::string changed(const std::string& family, const json& changes) {
-  json all = json::parse(config_json(small(family)));
+std::string changed(const std::string& family, const nlohmann::json& changes) {
+  nlohmann::json all = nlohmann::json::parse(config_json(small(family)));
   all.update(changes);
   return all.dump();
 }

@@ -13,15 +13,13 @@ namespace {
 
 using testing::difference;
 using testing::kFamilies;
+using testing::kRounding;
 using testing::largest;
 using testing::random_input;
 using testing::random_model;
 using testing::Result;
 using testing::small;
 using testing::Values;
-
-// The same sums of f32 in another order.
-constexpr double kRounding = 1e-5;
 
 void expect_near(const std::vector<float>& got, const std::vector<float>& want) {
   EXPECT_LE(difference(got, want), kRounding * largest(want));

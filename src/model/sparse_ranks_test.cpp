@@ -23,7 +23,7 @@ using sparsity::Controller;
 using sparsity::testing::same;
 
 // q and k (and what they are made of) of one pass of one layer, all clips and tokens: [clips][tokens][heads][head_dim].
-struct Pass {
+struct Layer {
   std::int64_t clips = 1, tokens = 0;
   std::vector<float> q, k, hidden;
   sparsity::Origin origin = {};
@@ -51,7 +51,7 @@ class Chooser {
     controller.on_lists = [this](int, const attention::KeyLists& all) { lists.push_back(all); };
   }
 
-  void attend(const Pass& pass, bool training) {
+  void attend(const Layer& pass, bool training) {
     tape::Tape tape(threads_, pool_, {.gradients = false});
     const bool many = team_ != nullptr;
     const std::int64_t groups = many && training ? team_->data().size() : 1;
@@ -126,9 +126,9 @@ std::vector<Case> cases() {
 }
 
 // Things to find for some heads: clips differ, and from step to step.
-std::vector<Pass> passes_of(const Case& c, std::int64_t clips) {
+std::vector<Layer> passes_of(const Case& c, std::int64_t clips) {
   const sparsity::TokenOrder order = sparsity::tile_order(c.grid, c.config.tile());
-  std::vector<Pass> passes;
+  std::vector<Layer> passes;
   for (std::uint64_t step = 0; step < 5; ++step) {
     sparsity::testing::Layer layer(clips, order.tokens(), c.shape, 40 + step);
     for (std::int64_t h = 0; h + 1 < c.shape.heads; ++h) layer.look_up(order, h);
@@ -145,7 +145,7 @@ void expect_same(const Chooser& many, const Chooser& one) {
 }
 
 // Training, then sampling: its second step is much like the first and may keep the lists, the third is another clip.
-void run(Chooser& chooser, const Case& c, const std::vector<Pass>& passes) {
+void run(Chooser& chooser, const Case& c, const std::vector<Layer>& passes) {
   chooser.controller.order(c.grid, {});
   for (std::size_t step = 0; step < passes.size(); ++step) {
     chooser.controller.begin(static_cast<std::int64_t>(step), true);
@@ -159,7 +159,7 @@ void run(Chooser& chooser, const Case& c, const std::vector<Pass>& passes) {
 
 TEST(SparseRanks, ListsAndDecisionsAreThoseOfOneRankForEveryPlan) {
   for (const Case& c : cases()) {
-    const std::vector<Pass> passes = passes_of(c, world().size() + 1);
+    const std::vector<Layer> passes = passes_of(c, world().size() + 1);
     Chooser one(c.config, c.shape, nullptr);
     run(one, c, passes);
     EXPECT_FALSE(one.lists.back().dense(0, 0)) << c.name << ": nothing was chosen";
@@ -175,10 +175,10 @@ TEST(SparseRanks, ListsAndDecisionsAreThoseOfOneRankForEveryPlan) {
 
 TEST(SparseRanks, ThePredictorHiddenLearnsTheSame) {
   sparsity::testing::WanLayer layer(3, 8, 1);
-  std::vector<Pass> passes;
+  std::vector<Layer> passes;
   for (std::uint64_t i = 0; i < 3; ++i) {
     const auto clip = layer.clip(i, world().size() + 1);
-    Pass pass{world().size() + 1, layer.kTokens, {}, {}, {}, clip->origin};
+    Layer pass{world().size() + 1, layer.kTokens, {}, {}, {}, clip->origin};
     pass.q = tape::testing::copy_of(clip->q.span());
     pass.k = tape::testing::copy_of(clip->k.span());
     pass.hidden = tape::testing::copy_of(clip->origin.hidden.span());
@@ -211,7 +211,7 @@ TEST(SparseRanks, ThePredictorHiddenLearnsTheSame) {
 // A clip that is not finite, on one rank of one group: all of them go dense for that pass, and learn nothing.
 TEST(SparseRanks, WhatIsNotFiniteOnOneRankIsSoForAll) {
   const Case c = cases()[2];
-  std::vector<Pass> passes = passes_of(c, world().size());
+  std::vector<Layer> passes = passes_of(c, world().size());
   for (const std::size_t spoilt : {2, 3}) passes[spoilt].k.back() = NAN;  // a profiled pass, and another
   Chooser one(c.config, c.shape, nullptr);
   run(one, c, passes);
@@ -237,7 +237,7 @@ TEST(SparseRanks, OnlyLowRankNumbersAreSent) {
     Chooser many(c.config, c.shape, &team);
     const auto order = many.controller.order(c.grid, {});
     many.controller.on_lists = nullptr;
-    const std::vector<Pass> passes = passes_of(c, team.data().size());
+    const std::vector<Layer> passes = passes_of(c, team.data().size());
     many.controller.begin(0, true);
     many.attend(passes[0], true);
     world().shared().traffic.clear();

@@ -15,14 +15,12 @@ using sparsity::Controller;
 using sparsity::SparsityConfig;
 using testing::difference;
 using testing::expect_same_bits;
+using testing::kRounding;
 using testing::largest;
 using testing::random_input;
 using testing::random_model;
 using testing::small;
 using testing::Values;
-
-// The same sums of f32 in another order.
-constexpr double kRounding = 1e-5;
 
 constexpr sparsity::Shape kShape{2, 2, 8};  // of small("wan")
 

@@ -16,6 +16,8 @@
 
 namespace reel::model::testing {
 
+constexpr double kRounding = 1e-5;  // the same sums of f32 in another order
+
 using tape::Parameters;
 using tape::Shape;
 

@@ -9,8 +9,6 @@
 namespace reel::report {
 namespace {
 
-bool has(const std::string& page, const std::string& text) { return page.find(text) != std::string::npos; }
-
 PlanPage plan_of(int heads, int rows, int ranks) {
   PlanPage plan;
   plan.name = "<mask>.safetensors";

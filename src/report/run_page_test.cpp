@@ -45,8 +45,6 @@ std::string checked(const RunSummary& run) {
   return page;
 }
 
-bool has(const std::string& page, const std::string& text) { return page.find(text) != std::string::npos; }
-
 TEST(RunPage, ShowsWhatARunMeasured) {
   RunSummary run = run_of(300);
   run.samples = {sample_at(300), sample_at(0), sample_at(0, true)};

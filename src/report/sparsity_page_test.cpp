@@ -12,8 +12,6 @@
 namespace reel::report {
 namespace {
 
-bool has(const std::string& page, const std::string& text) { return page.find(text) != std::string::npos; }
-
 // A run of `layers` x `heads` heads, all of which go sparse after half of the profiles.
 SparsitySummary summary_of(int layers, int heads, int profiles) {
   SparsitySummary s;

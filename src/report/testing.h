@@ -9,6 +9,8 @@
 
 namespace reel::report {
 
+inline bool has(std::string_view page, std::string_view text) { return page.find(text) != page.npos; }
+
 inline std::size_t count_of(std::string_view text, std::string_view part) {
   std::size_t count = 0;
   for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + part.size())) ++count;

@@ -7,14 +7,14 @@
 namespace reel::sparsity {
 namespace {
 
-constexpr Shape kShape{1, 3, 8};  // the third head is not turned
-constexpr std::int64_t kTokens = 300, kWidth = 24;
+constexpr Shape kPickShape{1, 3, 8};  // the third head is not turned
+constexpr std::int64_t kPickTokens = 300, kPickWidth = 24;
 
 using Picked = std::vector<std::int32_t>;
 
 // Queries of size one and keys of size 0.1, but for what a test changes.
 struct Numbers {
-  Numbers() : q(kTokens * kWidth), k(kTokens * kWidth), angles(tape::rope_1d(10, 8, 20)) {
+  Numbers() : q(kPickTokens * kPickWidth), k(kPickTokens * kPickWidth), angles(tape::rope_1d(10, 8, 20)) {
     Random(1).fill_normal(q);
     Random(2).fill_normal(k);
     for (float& value : k) value *= 0.1f;
@@ -22,15 +22,15 @@ struct Numbers {
     origin.rope = angles.get();
   }
   static void scale(std::vector<float>& x, std::int64_t head, std::int64_t number, float by, float plus = 0) {
-    for (std::int64_t t = 0; t < kTokens; ++t) {
-      float& value = x[static_cast<std::size_t>(t * kWidth + head * 8 + number)];
+    for (std::int64_t t = 0; t < kPickTokens; ++t) {
+      float& value = x[static_cast<std::size_t>(t * kPickWidth + head * 8 + number)];
       value = by * value + plus;
     }
   }
-  std::vector<float> seen() const { return energies({0, 1, kTokens, q.data(), k.data(), &origin}, kShape); }
-  Picked picks(std::int64_t rank) const { return pick(seen(), angles.get(), kShape, rank); }
+  std::vector<float> seen() const { return energies({0, 1, kPickTokens, q.data(), k.data(), &origin}, kPickShape); }
+  Picked picks(std::int64_t rank) const { return pick(seen(), angles.get(), kPickShape, rank); }
   std::vector<std::size_t> picks_again(Picked& picked) const {
-    return pick_again(seen(), angles.get(), kShape, picked);
+    return pick_again(seen(), angles.get(), kPickShape, picked);
   }
 
   std::vector<float> q, k;

@@ -12,14 +12,14 @@ using testing::copy_of;
 using testing::Model;
 using testing::random_values;
 
-struct Result {
+struct Trained {
   std::vector<float> x, m, parameters;  // gradients
   std::size_t peak = 0;
 };
 
 enum class How { kKept, kEachBlock, kNested };
 
-Result train_once(const Model::Sizes& sizes, How how) {
+Trained train_once(const Model::Sizes& sizes, How how) {
   Model model(sizes);
   Threads threads(2);
   Pool pool;
@@ -44,9 +44,9 @@ Result train_once(const Model::Sizes& sizes, How how) {
 }
 
 TEST(Recompute, GivesTheSameBits) {
-  const Result kept = train_once({}, How::kKept);
+  const Trained kept = train_once({}, How::kKept);
   for (const How how : {How::kEachBlock, How::kNested}) {
-    const Result again = train_once({}, how);
+    const Trained again = train_once({}, how);
     testing::expect_same_bits(again.x, kept.x);
     testing::expect_same_bits(again.m, kept.m);
     testing::expect_same_bits(again.parameters, kept.parameters);

@@ -8,7 +8,7 @@
 namespace reel::train {
 namespace {
 
-RunConfig config(const std::vector<std::string>& more = {}) {
+RunConfig figures_config(const std::vector<std::string>& more = {}) {
   std::vector<std::string> all = {"model.layers=2",           "model.head_dim=24", "video.frames=4",
                                   "video.height=16",          "video.width=16",    "sparsity.mode=dynamic",
                                   "sparsity.group=[2, 2, 2]", "sparsity.keep=[0]"};
@@ -24,7 +24,7 @@ const PredictorFigures& of(const PredictorTable& table, const std::string& kind,
 }
 
 TEST(StudyPredictors, MoreNumbersFindMoreAllOfThemFindAllAndTheRunStaysAsItIs) {
-  testing::Trained run(config(), 2);
+  testing::Trained run(figures_config(), 2);
   const std::vector<float> before = testing::copy_of(run.values());
   const float profiles = run.trainer.sparsity()->head(0, 0).profiles;
   const PredictorTable table = study_predictors(run.trainer, *run.clips.source);
@@ -54,7 +54,7 @@ TEST(StudyPredictors, MoreNumbersFindMoreAllOfThemFindAllAndTheRunStaysAsItIs) {
 }
 
 TEST(StudyPredictors, NeedAHeldOutClip) {
-  testing::Trained run(config({"data.validation=0"}), 1);
+  testing::Trained run(figures_config({"data.validation=0"}), 1);
   EXPECT_NE(message_of([&] { study_predictors(run.trainer, *run.clips.source); }).find("data.validation above 0"),
             std::string::npos);
 }

@@ -9,7 +9,7 @@
 namespace reel::train {
 namespace {
 
-RunConfig config(const std::vector<std::string>& more = {}) {
+RunConfig restore_config(const std::vector<std::string>& more = {}) {
   std::vector<std::string> all = {"data.source=storyboard", "video.frames=4", "diffusion.conditioning_frames=2"};
   all.insert(all.end(), more.begin(), more.end());
   return testing::small_run("wan", all);
@@ -34,7 +34,8 @@ TEST(Restore, PsnrCountsTheFramesThatAreNotGiven) {
 }
 
 TEST(Restore, NoiseIsTheSameForEveryModelAndGivenFramesStay) {
-  testing::Trained dense(config(), 3), own(config({"sparsity.mode=own", "sparsity.group=[1, 1, 1]"}), 3);
+  testing::Trained dense(restore_config(), 3),
+      own(restore_config({"sparsity.mode=own", "sparsity.group=[1, 1, 1]"}), 3);
   const auto by_dense = restore_held_out(dense.trainer, *dense.clips.source, 0.6, 2),
              by_own = restore_held_out(own.trainer, *own.clips.source, 0.6, 2);
   ASSERT_EQ(by_dense.size(), 2u);
@@ -60,7 +61,7 @@ TEST(Restore, NoiseIsTheSameForEveryModelAndGivenFramesStay) {
 
 // The loss that training takes down is the error of a restored clip, but for the factor level^2.
 TEST(Restore, IsWhatTheValidationLossMeasures) {
-  testing::Trained run(config({"diffusion.logit_std=0", "data.validation=1"}), 3);
+  testing::Trained run(restore_config({"diffusion.logit_std=0", "data.validation=1"}), 3);
   const double level = restore_level(run.trainer.config().diffusion);
   ASSERT_EQ(level, 0.5);
   const double loss = run.trainer.validate(*run.clips.source);
@@ -69,7 +70,7 @@ TEST(Restore, IsWhatTheValidationLossMeasures) {
 }
 
 TEST(Restore, FewerClipsThanAskedForAreAllOfThem) {
-  testing::Trained run(config({"data.validation=1"}), 1);
+  testing::Trained run(restore_config({"data.validation=1"}), 1);
   EXPECT_EQ(restore_held_out(run.trainer, *run.clips.source, 0.5, 4).size(), 1u);
 }
 

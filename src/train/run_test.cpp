@@ -18,16 +18,11 @@ namespace reel::train {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::last_step;
 using testing::Process;
 using testing::small_run;
 
 constexpr int kStopped = 10;
-
-std::int64_t last_step(const std::string& run) {
-  if (!fs::exists(run + "/metrics.jsonl")) return -1;
-  const auto rows = report::read_metrics(run + "/metrics.jsonl").rows;
-  return rows.empty() ? -1 : rows.back().step;
-}
 
 std::string latest(const std::string& run) { return fs::path(latest_checkpoint(run)).filename(); }
 

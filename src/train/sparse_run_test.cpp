@@ -21,6 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using attention::KeyLists;
+using testing::last_step;
 using testing::Process;
 using testing::small_run;
 
@@ -33,12 +34,6 @@ RunConfig config(const std::string& mode, const std::vector<std::string>& more =
                                   "train.validate_every=7", "train.sample_every=9",     "data.validation=2"};
   all.insert(all.end(), more.begin(), more.end());
   return small_run("wan", all);
-}
-
-std::int64_t last_step(const std::string& run) {
-  if (!fs::exists(run + "/metrics.jsonl")) return -1;
-  const auto rows = report::read_metrics(run + "/metrics.jsonl").rows;
-  return rows.empty() ? -1 : rows.back().step;
 }
 
 double metric(const std::string& run, std::int64_t step, const char* name) {

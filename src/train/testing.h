@@ -16,6 +16,7 @@
 #include "base/folder_testing.h"
 #include "base/random.h"
 #include "kernels/testing.h"
+#include "report/metrics.h"
 #include "train/trainer.h"
 
 namespace reel::train::testing {
@@ -164,6 +165,13 @@ class Process {
   pid_t id_ = 0;
   int result_ = 0;
 };
+
+// The last step that a run has written down, -1 where it has none.
+inline std::int64_t last_step(const std::string& run) {
+  if (!std::filesystem::exists(run + "/metrics.jsonl")) return -1;
+  const auto rows = report::read_metrics(run + "/metrics.jsonl").rows;
+  return rows.empty() ? -1 : rows.back().step;
+}
 
 inline std::vector<float> copy_of(std::span<const float> values) { return {values.begin(), values.end()}; }
 inline std::vector<double> doubles(std::span<const float> values) { return {values.begin(), values.end()}; }
