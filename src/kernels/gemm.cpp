@@ -78,7 +78,7 @@ HWY_NOINLINE void GemmTile(const Gemm& g, const Slice& slice, const A& a, const 
 }
 
 // What follows a finished tile, while it is in L1.
-HWY_INLINE void Finish(const Gemm& g, std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
+HWY_NOINLINE void Finish(const Gemm& g, std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
   if (g.before == nullptr && g.activation == Activation::kNone) return;
   WithActivation(g.activation, [&](auto activation) REEL_INLINE {
     for (std::size_t r = row; r < row + rows; ++r) {
