@@ -33,6 +33,7 @@ demo: build  ## trains on moving shapes and samples a clip; trains with dense, d
 	@echo "look at build/demo/report.html: a model that has learnt to draw moving shapes"
 	@echo "        build/demo/sparse.html: noised clips, restored with dense, dynamic and random attention"
 
+test: ALSO := test
 test: configure  ## all tests, then most of them again under the sanitizers
 	cmake --build build
 	$(CTEST) --test-dir build --label-exclude asan
@@ -90,6 +91,6 @@ help:  ## this list
 	done
 
 configure:
-	@$(SETUP) build
+	@$(SETUP) build $(ALSO)
 	@mkdir -p build
 	@cmake --preset release $(CONFIGURE) >build/configure.log || { cat build/configure.log; exit 1; }

@@ -6,10 +6,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "app/testing.h"
 #include "attention/key_lists.h"
 #include "base/file.h"
 #include "base/folder_testing.h"
@@ -18,17 +18,15 @@
 namespace reel::app {
 namespace {
 
-int reel(std::initializer_list<const char*> words) {
-  std::vector<const char*> argv{"reel"};
-  argv.insert(argv.end(), words);
-  return run(static_cast<int>(argv.size()), argv.data());
-}
+using testing::call;
+using testing::reel;
+using testing::Result;
 
 // What a bench with --json wrote; every row has a name and a time, and a rate wherever work was counted.
-nlohmann::json bench_once(std::vector<const char*> words, const std::string& out) {
-  words.insert(words.begin(), {"reel", "bench"});
-  words.insert(words.end(), {"--rounds", "1", "--json", out.c_str()});
-  EXPECT_EQ(run(static_cast<int>(words.size()), words.data()), 0) << words[2];
+nlohmann::json bench_once(std::vector<std::string> words, const std::string& out) {
+  words.insert(words.begin(), "bench");
+  words.insert(words.end(), {"--rounds", "1", "--json", out});
+  EXPECT_EQ(call(words), 0) << words[1];
   auto result = nlohmann::json::parse(read_file(out));
   EXPECT_FALSE(result["machine"]["cpu"].get<std::string>().empty());
   EXPECT_GT(result["machine"]["peak_all"], 1e8);
@@ -43,47 +41,47 @@ nlohmann::json bench_once(std::vector<const char*> words, const std::string& out
 }
 
 TEST(App, HelpAndVersionSucceed) {
-  EXPECT_EQ(reel({"--version"}), 0);
-  EXPECT_EQ(reel({"help"}), 0);
-  EXPECT_EQ(reel({"help", "bench", "attention"}), 0);
-  EXPECT_EQ(reel({"bench", "--help"}), 0);
+  EXPECT_EQ(call({"--version"}), 0);
+  EXPECT_EQ(call({"help"}), 0);
+  EXPECT_EQ(call({"help", "bench", "attention"}), 0);
+  EXPECT_EQ(call({"bench", "--help"}), 0);
 }
 
 TEST(App, MistakesOfTheUserExitWithTwo) {
-  EXPECT_EQ(reel({}), 2);
-  EXPECT_EQ(reel({"dotcor"}), 2);
-  EXPECT_EQ(reel({"help", "nothing"}), 2);
-  EXPECT_EQ(reel({"bench"}), 2);
-  EXPECT_EQ(reel({"bench", "attention", "--haeds", "4"}), 2);
-  EXPECT_EQ(reel({"bench", "attention", "--heads", "four"}), 2);
-  EXPECT_EQ(reel({"bench", "attention", "--head-dim", "12"}), 2);
-  EXPECT_EQ(reel({"bench", "attention", "--sparsity", "1.5"}), 2);
-  EXPECT_EQ(reel({"bench", "attention", "--tokens", "-5"}), 2);
-  EXPECT_EQ(reel({"bench", "attention", "--tokens", "64", "--group", "0"}), 2);
+  EXPECT_EQ(call({}), 2);
+  EXPECT_EQ(call({"dotcor"}), 2);
+  EXPECT_EQ(call({"help", "nothing"}), 2);
+  EXPECT_EQ(call({"bench"}), 2);
+  EXPECT_EQ(call({"bench", "attention", "--haeds", "4"}), 2);
+  EXPECT_EQ(call({"bench", "attention", "--heads", "four"}), 2);
+  EXPECT_EQ(call({"bench", "attention", "--head-dim", "12"}), 2);
+  EXPECT_EQ(call({"bench", "attention", "--sparsity", "1.5"}), 2);
+  EXPECT_EQ(call({"bench", "attention", "--tokens", "-5"}), 2);
+  EXPECT_EQ(call({"bench", "attention", "--tokens", "64", "--group", "0"}), 2);
   for (const char* block : {"-64", "0", "2", "100"}) {
-    EXPECT_EQ(reel({"bench", "attention", "--block", block}), 2) << block;
-    EXPECT_EQ(reel({"bench", "attention", "--tokens", "64", "--block", block}), 2) << block;
+    EXPECT_EQ(call({"bench", "attention", "--block", block}), 2) << block;
+    EXPECT_EQ(call({"bench", "attention", "--tokens", "64", "--block", block}), 2) << block;
   }
-  EXPECT_EQ(reel({"bench", "attention", "--threads", "0"}), 2);
-  EXPECT_EQ(reel({"bench", "attention", "--lists", "/no/such/file"}), 2);
-  EXPECT_EQ(reel({"bench", "gemm", "--m", "4"}), 2);
-  EXPECT_EQ(reel({"bench", "select", "--samples", "0"}), 2);
-  EXPECT_EQ(reel({"bench", "select", "--head-dim", "7"}), 2);
+  EXPECT_EQ(call({"bench", "attention", "--threads", "0"}), 2);
+  EXPECT_EQ(call({"bench", "attention", "--lists", "/no/such/file"}), 2);
+  EXPECT_EQ(call({"bench", "gemm", "--m", "4"}), 2);
+  EXPECT_EQ(call({"bench", "select", "--samples", "0"}), 2);
+  EXPECT_EQ(call({"bench", "select", "--head-dim", "7"}), 2);
 }
 
 // Zero and NaN are not taken for "not given", which would measure something else without a word.
 TEST(App, NumbersOutOfRangeAreRefusedBeforeAnythingIsMeasured) {
   for (const char* option : {"--heads", "--tokens", "--head-dim", "--group"}) {
     for (const char* verb : {"attention", "select", "sparse"}) {
-      EXPECT_EQ(reel({"bench", verb, option, "0"}), 2) << verb << " " << option;
+      EXPECT_EQ(call({"bench", verb, option, "0"}), 2) << verb << " " << option;
     }
   }
-  EXPECT_EQ(reel({"bench", "attention", "--tokens", "64", "--sparsity", "-1"}), 2);
-  EXPECT_EQ(reel({"bench", "attention", "--tokens", "64", "--sparsity", "nan"}), 2);
-  EXPECT_EQ(reel({"bench", "gemm", "--m", "0"}), 2);
-  EXPECT_EQ(reel({"bench", "gemm", "--rounds", "0"}), 2);
-  EXPECT_EQ(reel({"bench", "train", "--steps", "0"}), 2);
-  EXPECT_EQ(reel({"bench", "train", "--tokens", "0"}), 2);
+  EXPECT_EQ(call({"bench", "attention", "--tokens", "64", "--sparsity", "-1"}), 2);
+  EXPECT_EQ(call({"bench", "attention", "--tokens", "64", "--sparsity", "nan"}), 2);
+  EXPECT_EQ(call({"bench", "gemm", "--m", "0"}), 2);
+  EXPECT_EQ(call({"bench", "gemm", "--rounds", "0"}), 2);
+  EXPECT_EQ(call({"bench", "train", "--steps", "0"}), 2);
+  EXPECT_EQ(call({"bench", "train", "--tokens", "0"}), 2);
 }
 
 TEST(App, OptionsThatListsMakeUselessAreRefused) {
@@ -93,10 +91,9 @@ TEST(App, OptionsThatListsMakeUselessAreRefused) {
   const std::pair<const char*, const char*> unused[] = {
       {"--heads", "1"}, {"--tokens", "64"}, {"--sparsity", "0.5"}, {"--group", "64"}, {"--block", "1"}};
   for (const auto& [option, value] : unused) {
-    testing::internal::CaptureStderr();
-    EXPECT_EQ(reel({"bench", "attention", "--lists", lists.c_str(), option, value}), 2);
-    const std::string error = testing::internal::GetCapturedStderr();
-    EXPECT_NE(error.find(option + std::string(" has no effect beside --lists")), std::string::npos) << error;
+    const Result result = reel({"bench", "attention", "--lists", lists, option, value});
+    EXPECT_EQ(result.code, 2);
+    EXPECT_NE(result.err.find(option + std::string(" has no effect beside --lists")), std::string::npos) << result.err;
   }
 }
 
@@ -104,49 +101,45 @@ TEST(App, OptionsThatListsMakeUselessAreRefused) {
 TEST(App, AFolderIsNotTakenForAFileToWrite) {
   const TempFolder folder;
   for (const std::string& path : {std::string("."), folder.path(), folder.path() + "/"}) {
-    const std::vector<std::vector<const char*>> commands = {{"bench", "gemm", "--json"},
+    const std::vector<std::vector<std::string>> commands = {{"bench", "gemm", "--json"},
                                                             {"bench", "quality", "--report"},
                                                             {"train", "none.toml", "--traffic"},
                                                             {"sample", "none", "--out"},
                                                             {"denoise", "none", "--inputs", "none", "--outputs"}};
-    for (std::vector<const char*> words : commands) {
-      words.insert(words.begin(), "reel");
-      words.push_back(path.c_str());
-      testing::internal::CaptureStdout();
-      testing::internal::CaptureStderr();
-      EXPECT_EQ(run(static_cast<int>(words.size()), words.data()), 2) << words[1];
-      EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
-      const std::string error = testing::internal::GetCapturedStderr();
-      EXPECT_NE(error.find(path + " is a folder; name a file in it"), std::string::npos) << error;
+    for (std::vector<std::string> words : commands) {
+      words.push_back(path);
+      const Result result = reel(words);
+      EXPECT_EQ(result.code, 2) << words[0];
+      EXPECT_EQ(result.out, "");
+      EXPECT_NE(result.err.find(path + " is a folder; name a file in it"), std::string::npos) << result.err;
     }
   }
 }
 
 // Each tensor alone would be granted, and the process be killed when they are filled.
 TEST(App, SizesBeyondTheMemoryAreRefused) {
-  testing::internal::CaptureStderr();
-  EXPECT_EQ(reel({"bench", "attention", "--tokens", "16777216", "--heads", "4000"}), 2);
-  EXPECT_EQ(reel({"bench", "gemm", "--m", "1048576", "--n", "1048576", "--k", "1048576"}), 2);
-  const std::string error = testing::internal::GetCapturedStderr();
-  EXPECT_NE(error.find("are available"), std::string::npos) << error;
+  for (const Result& result : {reel({"bench", "attention", "--tokens", "16777216", "--heads", "4000"}),
+                               reel({"bench", "gemm", "--m", "1048576", "--n", "1048576", "--k", "1048576"})}) {
+    EXPECT_EQ(result.code, 2);
+    EXPECT_NE(result.err.find("are available"), std::string::npos) << result.err;
+  }
 }
 
 TEST(App, FilesThatCannotBeWrittenAreRefusedBeforeTheWork) {
-  EXPECT_EQ(reel({"bench", "gemm", "--json", ""}), 2);
-  EXPECT_EQ(reel({"bench", "gemm", "--json", std::string(300, 'x').c_str()}), 2);
-  EXPECT_EQ(reel({"doctor", "--measure", "--out", "."}), 2);
-  EXPECT_EQ(reel({"doctor", "--out", "x.toml"}), 2);  // which nothing would write
+  EXPECT_EQ(call({"bench", "gemm", "--json", ""}), 2);
+  EXPECT_EQ(call({"bench", "gemm", "--json", std::string(300, 'x')}), 2);
+  EXPECT_EQ(call({"doctor", "--measure", "--out", "."}), 2);
+  EXPECT_EQ(call({"doctor", "--out", "x.toml"}), 2);  // which nothing would write
   if (::geteuid() != 0) {                             // root may
-    EXPECT_EQ(reel({"bench", "gemm", "--json", "/usr/x.json"}), 2);
+    EXPECT_EQ(call({"bench", "gemm", "--json", "/usr/x.json"}), 2);
   }
 }
 
 TEST(App, DoctorMeasuresAndKeepsNothingUnasked) {
   const TempFolder folder;
   setenv("REEL_MACHINE", (folder / "machine.toml").c_str(), 1);
-  testing::internal::CaptureStdout();
-  EXPECT_EQ(reel({"doctor", "--threads", "1"}), 0);
-  const std::string text = testing::internal::GetCapturedStdout();
+  const auto [code, text, err] = reel({"doctor", "--threads", "1"});
+  EXPECT_EQ(code, 0) << err;
   for (const char* part : {"CPU ", "instruction sets ", "f32 multiply-add ", "memory ", "reel doctor --measure"})
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
   EXPECT_FALSE(std::filesystem::exists(folder / "machine.toml"));
@@ -181,25 +174,24 @@ TEST(App, BenchesOfTinyShapesWriteTheirRows) {
 // In processes of their own: the instruction set is chosen once.
 TEST(App, TheEnvironmentChoosesTheInstructionSet) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const std::string out = testing::TempDir() + "reel_app_target.json", weakest = kernels::available_targets().back();
+  const std::string out = ::testing::TempDir() + "reel_app_target.json", weakest = kernels::available_targets().back();
   const auto gemm_on = [&](const char* target) {
     setenv("REEL_CPU", target, 1);
-    std::_Exit(reel({"bench", "gemm", "--m", "40", "--n", "24", "--k", "16", "--rounds", "1", "--json", out.c_str()}));
+    std::_Exit(call({"bench", "gemm", "--m", "40", "--n", "24", "--k", "16", "--rounds", "1", "--json", out}));
   };
-  EXPECT_EXIT(gemm_on(weakest.c_str()), testing::ExitedWithCode(0), "");  // sse4, but for builds of one target and Arm
+  // The weakest is sse4, but for builds of one target and Arm.
+  EXPECT_EXIT(gemm_on(weakest.c_str()), ::testing::ExitedWithCode(0), "");
   EXPECT_EQ(nlohmann::json::parse(read_file(out))["machine"]["target"], weakest);
-  EXPECT_EXIT(gemm_on("nonsense"), testing::ExitedWithCode(2),
+  EXPECT_EXIT(gemm_on("nonsense"), ::testing::ExitedWithCode(2),
               "REEL_CPU=nonsense: instruction set 'nonsense' is not available\n.*available here: ");
   std::remove(out.c_str());
 }
 
 TEST(App, BenchWritesMachineAndRows) {
-  const std::string lists = testing::TempDir() + "reel_app_lists.safetensors";
-  const std::string out = testing::TempDir() + "reel_app_test.json";
+  const std::string lists = ::testing::TempDir() + "reel_app_lists.safetensors";
+  const std::string out = ::testing::TempDir() + "reel_app_test.json";
   attention::save(attention::random_lists(1, 2, 300, attention::uniform_groups(200, 64), 0.3, 1, 1), lists);
-  ASSERT_EQ(reel({"bench", "attention", "--lists", lists.c_str(), "--head-dim", "72", "--threads", "2", "--json",
-                  out.c_str()}),
-            0);
+  ASSERT_EQ(call({"bench", "attention", "--lists", lists, "--head-dim", "72", "--threads", "2", "--json", out}), 0);
   const auto result = nlohmann::json::parse(read_file(out));
   EXPECT_EQ(result["machine"]["threads"], 2);
   EXPECT_GT(result["machine"]["peak_all"], 1e8);
@@ -213,9 +205,9 @@ TEST(App, BenchWritesMachineAndRows) {
   EXPECT_EQ(result["rows"][0]["case"].get<std::string>().substr(0, 15), "sparse forward ");
   EXPECT_EQ(result["rows"][1]["case"].get<std::string>().substr(0, 16), "sparse backward ");
   // A result that could not be written is an error before anything is measured.
-  testing::internal::CaptureStdout();
-  EXPECT_EQ(reel({"bench", "attention", "--lists", lists.c_str(), "--json", "/no/such/folder/x.json"}), 2);
-  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+  const Result refused = reel({"bench", "attention", "--lists", lists, "--json", "/no/such/folder/x.json"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.out, "");
   std::remove(lists.c_str());
   std::remove(out.c_str());
 }

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "app/app.h"
 #include "app/quality.h"
+#include "app/testing.h"
 #include "base/file.h"
 #include "report/testing.h"
 #include "train/testing.h"
@@ -13,7 +13,9 @@
 namespace reel::app {
 namespace {
 
-constexpr const char* kRunFile = R"([model]
+using testing::Result;
+
+constexpr const char* kStoryboardRun = R"([model]
 layers = 1
 heads = 2
 head_dim = 8
@@ -36,30 +38,20 @@ validate_every = 3
 group = [2, 4, 4]
 )";
 
-struct Result {
-  int code;
-  std::string out, err;
-};
-
-Result reel(const std::vector<std::string>& words) {
-  std::vector<const char*> argv{"reel", "bench", "quality", "--threads", "1"};
-  for (const std::string& word : words) argv.push_back(word.c_str());
-  ::testing::internal::CaptureStdout();
-  ::testing::internal::CaptureStderr();
-  const int code = run(static_cast<int>(argv.size()), argv.data());
-  std::fflush(stdout);
-  return {code, ::testing::internal::GetCapturedStdout(), ::testing::internal::GetCapturedStderr()};
+Result quality(std::vector<std::string> words) {
+  words.insert(words.begin(), {"bench", "quality", "--threads", "1"});
+  return testing::reel(words);
 }
 
 class BenchQuality : public train::testing::Files {
  protected:
-  BenchQuality() : file_(path("tiny.toml")) { write_file_atomically(file_, kRunFile); }
+  BenchQuality() : file_(path("tiny.toml")) { write_file_atomically(file_, kStoryboardRun); }
   const std::string file_;
 };
 
 TEST_F(BenchQuality, TrainsEveryArmFromTheSameSeedsAndWritesAllOfIt) {
-  const Result result = reel({"--model", file_, "--seeds", "2", "--steps", "7", "--keys", "0.25", "--arms",
-                              "dense,own,random", "--json", path("q.json"), "--report", path("q.html")});
+  const Result result = quality({"--model", file_, "--seeds", "2", "--steps", "7", "--keys", "0.25", "--arms",
+                                 "dense,own,random", "--json", path("q.json"), "--report", path("q.html")});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_NE(result.out.find("256 tokens, 6 runs of 7 steps; 25 % of the keys"), std::string::npos) << result.out;
   const auto json = nlohmann::json::parse(read_file(path("q.json")));
@@ -109,8 +101,8 @@ TEST_F(BenchQuality, TrainsEveryArmFromTheSameSeedsAndWritesAllOfIt) {
 
 TEST_F(BenchQuality, WithoutGivenFramesWholeClipsAreRestored) {
   const Result result =
-      reel({"--model", file_, "--seeds", "1", "--steps", "1", "--arms", "dense,own", "--report", path("q.html"),
-            "--set", "diffusion.conditioning_frames=0", "--set", "data.source=moving-shapes"});
+      quality({"--model", file_, "--seeds", "1", "--steps", "1", "--arms", "dense,own", "--report", path("q.html"),
+               "--set", "diffusion.conditioning_frames=0", "--set", "data.source=moving-shapes"});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_NE(result.out.find("one seed"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("dB"), std::string::npos) << result.out;
@@ -121,8 +113,8 @@ TEST_F(BenchQuality, WithoutGivenFramesWholeClipsAreRestored) {
 }
 
 TEST_F(BenchQuality, DynamicWithAllKeysTrainsAsDense) {
-  const Result result = reel({"--model", file_, "--seeds", "1", "--steps", "12", "--keys", "1", "--arms",
-                              "dense,dynamic", "--json", path("q.json"), "--set", "sparsity.profile_every=5"});
+  const Result result = quality({"--model", file_, "--seeds", "1", "--steps", "12", "--keys", "1", "--arms",
+                                 "dense,dynamic", "--json", path("q.json"), "--set", "sparsity.profile_every=5"});
   ASSERT_EQ(result.code, 0) << result.err;
   const auto runs = nlohmann::json::parse(read_file(path("q.json")))["rows"];
   EXPECT_EQ(runs[0]["curve"][0]["validation_loss"], runs[1]["curve"][0]["validation_loss"]);
@@ -131,8 +123,8 @@ TEST_F(BenchQuality, DynamicWithAllKeysTrainsAsDense) {
 
 TEST_F(BenchQuality, ATwinTellsWhatChanceDoesAndHeadsMayTakeWhatTheyNeed) {
   const Result result =
-      reel({"--model", file_, "--seeds", "1", "--steps", "12", "--keys", "0", "--arms", "dense,twin,dynamic", "--json",
-            path("q.json"), "--set", "sparsity.profile_every=5", "--set", "sparsity.break_even=0.6"});
+      quality({"--model", file_, "--seeds", "1", "--steps", "12", "--keys", "0", "--arms", "dense,twin,dynamic",
+               "--json", path("q.json"), "--set", "sparsity.profile_every=5", "--set", "sparsity.break_even=0.6"});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_NE(result.out.find("as many keys as heads need"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("chance: dense again"), std::string::npos) << result.out;
@@ -147,7 +139,7 @@ TEST_F(BenchQuality, ATwinTellsWhatChanceDoesAndHeadsMayTakeWhatTheyNeed) {
 
 TEST_F(BenchQuality, MistakesAreNamed) {
   const auto expect_mistake = [&](const std::vector<std::string>& words, const std::vector<std::string>& said) {
-    const Result result = reel(words);
+    const Result result = quality(words);
     EXPECT_EQ(result.code, 2);
     for (const std::string& each : said)
       EXPECT_NE(result.err.find(each), std::string::npos) << each << "\n" << result.err;

@@ -3,24 +3,22 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "app/app.h"
+#include "app/testing.h"
 #include "base/error.h"
 #include "base/safetensors.h"
 
 namespace reel::app {
 namespace {
 
+using testing::reel;
+using testing::Result;
+
 const std::string kFixture = REEL_SOURCE_DIR "/tests/oracle/fixtures/stdit3";
 
-struct Denoised {
-  int code;
-  std::string err;
-};
-
 // reel denoise with the fixture's inputs but `missing`, and with one that no model takes.
-Denoised denoise_without(const std::vector<std::string>& missing) {
-  const std::string in = testing::TempDir() + "reel_denoise_in.safetensors",
-                    out = testing::TempDir() + "reel_denoise_out.safetensors";
+Result denoise_without(const std::vector<std::string>& missing) {
+  const std::string in = ::testing::TempDir() + "reel_denoise_in.safetensors",
+                    out = ::testing::TempDir() + "reel_denoise_out.safetensors";
   const SafetensorsFile given = SafetensorsFile::open(kFixture + "/in.safetensors");
   SafetensorsWriter writer;
   std::vector<Buffer<float>> values;
@@ -32,22 +30,20 @@ Denoised denoise_without(const std::vector<std::string>& missing) {
   const std::vector<float> one(1);
   writer.add("guidance", {1}, one);
   writer.write(in);
-  const char* words[] = {"reel", "denoise", kFixture.c_str(), "--inputs", in.c_str(), "--outputs", out.c_str()};
-  testing::internal::CaptureStderr();
-  const int code = run(static_cast<int>(std::size(words)), words);
+  Result result = reel({"denoise", kFixture, "--inputs", in, "--outputs", out});
   std::filesystem::remove(in);
   std::filesystem::remove(out);
-  return {code, testing::internal::GetCapturedStderr()};
+  return result;
 }
 
 TEST(Denoise, AllMissingInputsAreNamedInOneError) {
-  const Denoised result = denoise_without({"timestep", "fps"});
+  const Result result = denoise_without({"timestep", "fps"});
   EXPECT_EQ(result.code, 2);
   EXPECT_NE(result.err.find("there is no timestep, no fps\n"), std::string::npos) << result.err;
 }
 
 TEST(Denoise, InputsThatNoModelTakesAreSaid) {
-  const Denoised result = denoise_without({});
+  const Result result = denoise_without({});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_NE(result.err.find("guidance is not looked at\n"), std::string::npos) << result.err;
 }

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "app/app.h"
+#include "app/testing.h"
 #include "attention/key_lists.h"
 #include "base/file.h"
 #include "base/safetensors.h"
@@ -19,9 +19,9 @@ namespace fs = std::filesystem;
 
 const std::string kFixtures = REEL_SOURCE_DIR "/tests/oracle/fixtures";
 
-class Inspect : public testing::Test {
+class Inspect : public ::testing::Test {
  protected:
-  Inspect() : folder_(testing::TempDir() + "reel_inspect") {
+  Inspect() : folder_(::testing::TempDir() + "reel_inspect") {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
@@ -30,19 +30,13 @@ class Inspect : public testing::Test {
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
 
   // What `reel inspect` prints.
-  static std::string printed(std::vector<const char*> words) {
-    words.insert(words.begin(), {"reel", "inspect"});
-    testing::internal::CaptureStdout();
-    const int code = run(static_cast<int>(words.size()), words.data());
-    std::fflush(stdout);
-    const std::string text = testing::internal::GetCapturedStdout();
-    EXPECT_EQ(code, 0) << text;
-    return text;
+  static std::string printed(std::vector<std::string> words) {
+    words.insert(words.begin(), "inspect");
+    const testing::Result result = testing::reel(words);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.out;
   }
-  static int code(const std::string& path) {
-    const char* words[] = {"reel", "inspect", path.c_str()};
-    return run(3, words);
-  }
+  static int code(const std::string& path) { return testing::call({"inspect", path}); }
 
   std::string folder_;
 };
@@ -90,14 +84,14 @@ TEST_F(Inspect, TensorsWithARunningNumberAreOneLine) {
   EXPECT_EQ(json["metadata"]["format"], "pt");
   EXPECT_EQ(look_at_file(path("x.safetensors"), true)["groups"].size(), 28u);
 
-  const std::string text = printed({path("x.safetensors").c_str()});
+  const std::string text = printed({path("x.safetensors")});
   expect_has(text, {"x.safetensors: 28 tensors, 104 parameters, 408 bytes", "format: pt", "xxx ...",
                     "blocks.{0..11}.net.0.weight  F32   [2, 3]", "x 12               72"});
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
-  const std::string all = printed({path("x.safetensors").c_str(), "--all"});
+  const std::string all = printed({path("x.safetensors"), "--all"});
   expect_has(all, {"blocks.10.net.0.weight"});
   EXPECT_EQ(all.find('\x1b'), std::string::npos);
-  EXPECT_EQ(Json::parse(printed({path("x.safetensors").c_str(), "--json"})), json);
+  EXPECT_EQ(Json::parse(printed({path("x.safetensors"), "--json"})), json);
 }
 
 TEST_F(Inspect, KeyListsAreToldByTheirDensity) {
@@ -119,7 +113,7 @@ TEST_F(Inspect, KeyListsAreToldByTheirDensity) {
   EXPECT_NEAR(json["density"].get<double>(), (2 * 4 + 5 * 6 + 20 * 10 + 2 * 4) / 600.0, 1e-12);
   EXPECT_EQ(json["of_heads"], Json::array({{38 / 200.0, 1.0, 8 / 200.0}}));
   EXPECT_EQ(json["density_of_heads"]["median"], 38 / 200.0);
-  expect_has(printed({path("lists.safetensors").c_str()}),
+  expect_has(printed({path("lists.safetensors")}),
              {"key lists", "batch 1, 3 heads, 10 queries, 20 keys", "least 4.00 %, median 19.00 %, most 100.00 %"});
 }
 
@@ -134,9 +128,8 @@ TEST_F(Inspect, EveryFixtureIsAModelThatFits) {
   EXPECT_EQ(json["width"], 24);
   EXPECT_EQ(json["out_channels"], 6);
   EXPECT_EQ(json["files"].size(), 5u);  // three shards, in and expected
-  expect_has(printed({(kFixtures + "/stdit3").c_str()}),
-             {": stdit3, 18,548 parameters, 18,448 of them trained", "1 pair of blocks, width 16 (2 heads of 8)",
-              "every tensor is there"});
+  expect_has(printed({kFixtures + "/stdit3"}), {": stdit3, 18,548 parameters, 18,448 of them trained",
+                                                "1 pair of blocks, width 16 (2 heads of 8)", "every tensor is there"});
 }
 
 TEST_F(Inspect, AModelThatDoesNotFitSaysWhy) {
@@ -147,8 +140,8 @@ TEST_F(Inspect, AModelThatDoesNotFitSaysWhy) {
   writer.write(path("model/diffusion_pytorch_model.safetensors"));
   const Json json = look_at_folder(path("model"));
   EXPECT_EQ(json["fits"], false);
-  expect_has(printed({path("model").c_str()}), {"do not fit:", "42 tensors do not fit the model",
-                                                "patch_embedding.weight is missing", "... and 30 more"});
+  expect_has(printed({path("model")}), {"do not fit:", "42 tensors do not fit the model",
+                                        "patch_embedding.weight is missing", "... and 30 more"});
   write_file_atomically(path("model/diffusion_pytorch_model.safetensors"), "torn");
   EXPECT_EQ(look_at_folder(path("model"))["fits"], false);
   fs::remove(path("model/diffusion_pytorch_model.safetensors"));
@@ -164,7 +157,7 @@ TEST_F(Inspect, ARunSaysHowFarItIs) {
   EXPECT_EQ(json["step"], 0);
   EXPECT_EQ(json["steps"], 500);
   EXPECT_TRUE(json["latest"].is_null() && json["metrics"].is_null() && json["model"].is_null());
-  expect_has(printed({path("run").c_str()}), {"a run, 0 of 500 steps", "none yet"});
+  expect_has(printed({path("run")}), {"a run, 0 of 500 steps", "none yet"});
 
   write_file_atomically(path("run/metrics.jsonl"),
                         "{\"step\":299,\"loss\":0.5}\n{\"step\":300,\"loss\":0.25,\"lr\":null}\n{\"step\":3");
@@ -184,9 +177,9 @@ TEST_F(Inspect, ARunSaysHowFarItIs) {
   EXPECT_EQ(json["metrics"], (Json{{"step", 300}, {"loss", 0.25}, {"lr", nullptr}}));
   EXPECT_EQ(json["model"]["family"], "latte");
   EXPECT_EQ(json["model"]["fits"], true);
-  expect_has(printed({path("run").c_str()}), {"a run, 300 of 500 steps", "step 300, loss 0.25, lr not a number",
-                                              "the latest is step-000200", "step-000200: latte, "});
-  EXPECT_EQ(Json::parse(printed({path("run").c_str(), "--json"})), json);
+  expect_has(printed({path("run")}), {"a run, 300 of 500 steps", "step 300, loss 0.25, lr not a number",
+                                      "the latest is step-000200", "step-000200: latte, "});
+  EXPECT_EQ(Json::parse(printed({path("run"), "--json"})), json);
 }
 
 TEST_F(Inspect, WhatIsNoneOfThemIsAMistake) {

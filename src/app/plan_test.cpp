@@ -8,8 +8,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "app/app.h"
 #include "app/plan_input.h"
+#include "app/testing.h"
 #include "base/file.h"
 #include "base/safetensors.h"
 #include "base/testing.h"
@@ -20,12 +20,14 @@
 namespace reel::app {
 namespace {
 
+using testing::Result;
+
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-class Plan : public testing::Test {
+class Plan : public ::testing::Test {
  protected:
-  Plan() : folder_(testing::TempDir() + "reel_plan") {
+  Plan() : folder_(::testing::TempDir() + "reel_plan") {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
@@ -41,26 +43,14 @@ class Plan : public testing::Test {
     return path(name);
   }
 
-  // "what" on standard error and the status.
-  struct Outcome {
-    int code;
-    std::string out, error;
-  };
-  static Outcome reel(const std::vector<std::string>& words) {
-    std::vector<const char*> argv = {"reel", "plan"};
-    for (const std::string& word : words) argv.push_back(word.c_str());
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    Outcome outcome{run(static_cast<int>(argv.size()), argv.data()), "", ""};
-    std::fflush(stdout);
-    outcome.out = testing::internal::GetCapturedStdout();
-    outcome.error = testing::internal::GetCapturedStderr();
-    return outcome;
+  static Result run_plan(std::vector<std::string> words) {
+    words.insert(words.begin(), "plan");
+    return testing::reel(words);
   }
   static void expect_error(const std::vector<std::string>& words, const std::string& text) {
-    const Outcome outcome = reel(words);
-    EXPECT_EQ(outcome.code, 2);
-    EXPECT_NE(outcome.error.find(text), std::string::npos) << outcome.error << "\n  expected " << text;
+    const Result result = run_plan(words);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_NE(result.err.find(text), std::string::npos) << result.err << "\n  expected " << text;
   }
 
   std::string folder_;
@@ -113,9 +103,9 @@ TEST_F(Plan, PlanFileSaysWhoComputesWhatAndItsImbalance) {
   const std::vector<std::uint8_t> mask = uneven_mask();
   const std::string file = mask_file("mask.safetensors", mask, {12, 20, 28});
   for (const auto& [ulysses, ring] : {std::pair("4", "2"), {"1", "8"}, {"8", "1"}, {"2", "4"}}) {
-    const Outcome outcome = reel({"partition", file, "--ranks", "8", "--ulysses", ulysses, "--ring", ring, "--json",
-                                  path("plan.json"), "--report", path("plan.html")});
-    ASSERT_EQ(outcome.code, 0) << outcome.error;
+    const Result result = run_plan({"partition", file, "--ranks", "8", "--ulysses", ulysses, "--ring", ring, "--json",
+                                    path("plan.json"), "--report", path("plan.html")});
+    ASSERT_EQ(result.code, 0) << result.err;
     const Json plan = Json::parse(read_file(path("plan.json")));
     std::vector<std::string> keys;
     const auto ordered = nlohmann::ordered_json::parse(read_file(path("plan.json")));
@@ -133,20 +123,20 @@ TEST_F(Plan, PlanFileSaysWhoComputesWhatAndItsImbalance) {
 
 TEST_F(Plan, DegreesThatAreNotGivenAreChosen) {
   const std::string file = mask_file("mask.safetensors", uneven_mask(), {1, 12, 20, 28}, Dtype::kU8);
-  ASSERT_EQ(reel({"partition", file, "--ranks", "6", "--json", path("plan.json")}).code, 0);
+  ASSERT_EQ(run_plan({"partition", file, "--ranks", "6", "--json", path("plan.json")}).code, 0);
   Json plan = Json::parse(read_file(path("plan.json")));
   EXPECT_EQ(plan["ulysses"].get<int>() * plan["ring"].get<int>(), 6);
   EXPECT_LE(plan["rho"], 1.02);
-  ASSERT_EQ(reel({"partition", file, "--ranks", "6", "--ring", "3", "--json", path("plan.json")}).code, 0);
+  ASSERT_EQ(run_plan({"partition", file, "--ranks", "6", "--ring", "3", "--json", path("plan.json")}).code, 0);
   plan = Json::parse(read_file(path("plan.json")));
   EXPECT_EQ(plan["ulysses"], 2);
 }
 
 TEST_F(Plan, KeyListsAreTaken) {
   attention::save(attention::random_lists(1, 6, 1000, attention::uniform_groups(1000, 64), 0.1, 1, 1), path("lists"));
-  const Outcome outcome =
-      reel({"partition", path("lists"), "--ranks", "3", "--exchange", "gather", "--json", path("plan.json")});
-  ASSERT_EQ(outcome.code, 0) << outcome.error;
+  const Result result =
+      run_plan({"partition", path("lists"), "--ranks", "3", "--exchange", "gather", "--json", path("plan.json")});
+  ASSERT_EQ(result.code, 0) << result.err;
   const Json plan = Json::parse(read_file(path("plan.json")));
   EXPECT_LE(plan["rho_no_barrier"], 1.02);
 }
@@ -160,9 +150,9 @@ TEST_F(Plan, AMachineFileOfAnotherCpuIsNamedAndNotUsed) {
     machine.threads = 1;
     machine.peak_one = machine.peak_all = 1e11;
     cost::save(machine, path("machine.toml"));
-    const Outcome outcome = reel({verb, path("lists"), "--ranks", "2"});
-    EXPECT_EQ(outcome.code, 0) << outcome.error;
-    return outcome.out;
+    const Result result = run_plan({verb, path("lists"), "--ranks", "2"});
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.out;
   };
   const std::string cpu = cost::describe_this_machine().cpu, target = kernels::target();
   for (const char* verb : {"partition", "steps"}) {
@@ -183,9 +173,9 @@ TEST_F(Plan, StepsKeepAPlanWhileItIsGood) {
     attention::save(plan::video_lists(plan::Kind::kMixed, 12, 24, 1, step / 60.0),
                     path(fmt::format("step-{}.layer-7.safetensors", step)));
   }
-  const Outcome outcome = reel({"steps", path("step-*.layer-7.safetensors"), "--ranks", "4", "--limit", "1.1", "--json",
-                                path("steps.json"), "--report", path("steps.html")});
-  ASSERT_EQ(outcome.code, 0) << outcome.error;
+  const Result result = run_plan({"steps", path("step-*.layer-7.safetensors"), "--ranks", "4", "--limit", "1.1",
+                                  "--json", path("steps.json"), "--report", path("steps.html")});
+  ASSERT_EQ(result.code, 0) << result.err;
   const Json steps = Json::parse(read_file(path("steps.json")));
   ASSERT_EQ(steps["steps"].size(), 12u);
   EXPECT_EQ(fs::path(steps["steps"][2]["file"].get<std::string>()).filename(), "step-2.layer-7.safetensors");
@@ -200,18 +190,18 @@ TEST_F(Plan, StepsKeepAPlanWhileItIsGood) {
 TEST_F(Plan, ComparePricesEveryStrategy) {
   attention::save(plan::video_lists(plan::Kind::kMixed, 8, 64, 1), path("lists"));
   const std::string cluster = REEL_SOURCE_DIR "/clusters/h100-ndr400.toml";
-  const Outcome outcome = reel({"compare", path("lists"), "--ranks", "8", "--cluster", cluster, "--json",
-                                path("compare.json"), "--report", path("compare.html")});
-  ASSERT_EQ(outcome.code, 0) << outcome.error;
-  const Json result = Json::parse(read_file(path("compare.json")));
-  EXPECT_EQ(result["strategies"].size(), 7u);  // 1, 2, 4 groups of heads twice, and 8
-  for (const Json& s : result["strategies"]) {
+  const Result result = run_plan({"compare", path("lists"), "--ranks", "8", "--cluster", cluster, "--json",
+                                  path("compare.json"), "--report", path("compare.html")});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const Json json = Json::parse(read_file(path("compare.json")));
+  EXPECT_EQ(json["strategies"].size(), 7u);  // 1, 2, 4 groups of heads twice, and 8
+  for (const Json& s : json["strategies"]) {
     const double parts = s["compute_seconds"].get<double>() + s["waiting_seconds"].get<double>() +
                          s["heads_seconds"].get<double>() + s["rows_seconds"].get<double>() +
                          s["keys_seconds"].get<double>();
     EXPECT_NEAR(s["seconds"].get<double>(), parts, 1e-12);
   }
-  EXPECT_FALSE(result["why"].empty());
+  EXPECT_FALSE(json["why"].empty());
   EXPECT_NE(read_file(path("compare.html")).find("Where the time goes"), std::string::npos);
   expect_error({"compare", path("lists"), "--ranks", "8"}, "--cluster");
   expect_error({"compare", path("lists"), "--ranks", "8", "--cluster", "/no/such.toml"}, "/no/such.toml");

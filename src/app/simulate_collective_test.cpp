@@ -1,9 +1,8 @@
 #include <gtest/gtest.h>
 
-#include <initializer_list>
 #include <vector>
 
-#include "app/app.h"
+#include "app/testing.h"
 #include "base/csv.h"
 #include "base/file.h"
 #include "base/folder_testing.h"
@@ -11,11 +10,7 @@
 namespace reel::app {
 namespace {
 
-int simulate_table(std::initializer_list<std::string> words) {
-  std::vector<const char*> argv{"reel", "simulate"};
-  for (const std::string& word : words) argv.push_back(word.c_str());
-  return run(static_cast<int>(argv.size()), argv.data());
-}
+using testing::call;
 
 std::string cluster(const std::string& name) { return REEL_SOURCE_DIR "/clusters/" + name + ".toml"; }
 
@@ -34,7 +29,7 @@ TEST(SimulateCollective, PricesEveryRowInItsOrder) {
                                     "op,devices,per_node,bytes\n"
                                     "all_reduce,64,8,1048576\nsend_recv,2,1,1e9\nall_reduce,1,1,8\nbroadcast,8,8,0\n");
   const std::string out = path_of("times.csv");
-  ASSERT_EQ(simulate_table({"collective", "--cluster", cluster("a100-azure"), "--table", table, "--out", out}), 0);
+  ASSERT_EQ(call({"simulate", "collective", "--cluster", cluster("a100-azure"), "--table", table, "--out", out}), 0);
   const Csv times = Csv::load(out);
   ASSERT_EQ(times.rows(), 4U);
   EXPECT_EQ(times.text(1, "op"), "send_recv");
@@ -48,7 +43,7 @@ TEST(SimulateCollective, KeepsEveryColumnOfTheTable) {
   const std::string table =
       written("named.csv", "case,op,devices,per_node,bytes,measured_us\n\"a, b\",alltoall,12,8,1e6,81.5\n");
   const std::string out = path_of("named-times.csv");
-  ASSERT_EQ(simulate_table({"collective", "--cluster", cluster("a100-azure"), "--table", table, "--out", out}), 0);
+  ASSERT_EQ(call({"simulate", "collective", "--cluster", cluster("a100-azure"), "--table", table, "--out", out}), 0);
   const Csv times = Csv::load(out);
   EXPECT_EQ(times.text(0, "case"), "a, b");
   EXPECT_EQ(times.text(0, "op"), "alltoall");
@@ -58,15 +53,15 @@ TEST(SimulateCollective, KeepsEveryColumnOfTheTable) {
 
 TEST(SimulateCollective, MistakesExitWithTwo) {
   const auto price = [](const char* text) {
-    return simulate_table({"collective", "--cluster", cluster("a100-azure"), "--table", written("bad.csv", text)});
+    return call({"simulate", "collective", "--cluster", cluster("a100-azure"), "--table", written("bad.csv", text)});
   };
   EXPECT_EQ(price("op,devices,per_node\nall_reduce,8,8\n"), 2);
   EXPECT_EQ(price("op,devices,per_nod,bytes\nall_reduce,8,8,1\n"), 2);
   EXPECT_EQ(price("op,devices,per_node,bytes\nall_reduc,8,8,1\n"), 2);
   EXPECT_EQ(price("op,devices,per_node,bytes\nall_reduce,8,8,-1\n"), 2);
   EXPECT_EQ(price("op,devices,per_node,bytes\nall_reduce,16,16,1\n"), 2);
-  EXPECT_EQ(simulate_table({"collective", "--cluster", "no-such-cluster", "--table", "x.csv"}), 2);
-  EXPECT_EQ(simulate_table({"collective", "--table", "x.csv"}), 2);
+  EXPECT_EQ(call({"simulate", "collective", "--cluster", "no-such-cluster", "--table", "x.csv"}), 2);
+  EXPECT_EQ(call({"simulate", "collective", "--table", "x.csv"}), 2);
 }
 
 TEST(SimulateCalibrate, WritesAClusterThatCanBeUsed) {
@@ -77,14 +72,14 @@ TEST(SimulateCalibrate, WritesAClusterThatCanBeUsed) {
     }
   }
   const std::string out = path_of("fitted.toml");
-  ASSERT_EQ(simulate_table(
-                {"calibrate", "--cluster", cluster("a100-selene"), "--table", written("nccl.csv", text), "--out", out}),
+  ASSERT_EQ(call({"simulate", "calibrate", "--cluster", cluster("a100-selene"), "--table", written("nccl.csv", text),
+                  "--out", out}),
             0);
   EXPECT_NE(read_file(out).find("basis = \"measured\""), std::string::npos);
-  EXPECT_EQ(simulate_table({"collective", "--cluster", out, "--table",
-                            written("one.csv", "op,devices,per_node,bytes\nall_gather,16,8,1e8\n")}),
+  EXPECT_EQ(call({"simulate", "collective", "--cluster", out, "--table",
+                  written("one.csv", "op,devices,per_node,bytes\nall_gather,16,8,1e8\n")}),
             0);
-  EXPECT_EQ(simulate_table({"calibrate", "--cluster", cluster("a100-selene"), "--table", "/no/such/file"}), 2);
+  EXPECT_EQ(call({"simulate", "calibrate", "--cluster", cluster("a100-selene"), "--table", "/no/such/file"}), 2);
 }
 
 TEST(SimulateOverlap, TakesWhatWasMeasuredAndModelsTheRest) {
@@ -92,14 +87,14 @@ TEST(SimulateOverlap, TakesWhatWasMeasuredAndModelsTheRest) {
       written("kernels.csv", "kernel,alone,sms,memory,overlap\nmy_gemm,10,1,0.2,1\nmy_norm,10,0.1,0.1,1\n");
   const std::string seen = written("seen.csv", "kernel,alone,overlapped\nmy_norm,10,15\n");
   const std::string out = path_of("overlapped.csv");
-  ASSERT_EQ(simulate_table(
-                {"overlap", "--cluster", cluster("a100-azure"), "--table", table, "--measured", seen, "--out", out}),
+  ASSERT_EQ(call({"simulate", "overlap", "--cluster", cluster("a100-azure"), "--table", table, "--measured", seen,
+                  "--out", out}),
             0);
   const Csv result = Csv::load(out);
   EXPECT_NEAR(result.number(0, "slowdown"), 108.0 / (108 - 24), 1e-9);
   EXPECT_EQ(result.number(1, "overlapped"), 15);
-  EXPECT_EQ(simulate_table({"overlap", "--cluster", cluster("a100-azure"), "--table",
-                            written("bad.csv", "kernel,alone,sms,memory\nx,1,2,0\n")}),
+  EXPECT_EQ(call({"simulate", "overlap", "--cluster", cluster("a100-azure"), "--table",
+                  written("bad.csv", "kernel,alone,sms,memory\nx,1,2,0\n")}),
             2);
 }
 

@@ -1,28 +1,23 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 
-#include "app/app.h"
+#include "app/testing.h"
 #include "base/csv.h"
 #include "base/file.h"
 
 namespace reel::app {
 namespace {
 
+using testing::call;
+
 const std::string kJob = REEL_SOURCE_DIR "/jobs/gpt-175b-1024.toml";
 const std::string kCluster = REEL_SOURCE_DIR "/clusters/h100-ndr400.toml";
 
-int simulate(const std::vector<std::string>& words) {
-  std::vector<const char*> argv{"reel", "simulate"};
-  for (const std::string& word : words) argv.push_back(word.c_str());
-  return run(static_cast<int>(argv.size()), argv.data());
-}
-
 TEST(SimulateVerb, WritesOneFlatObjectOfResults) {
-  const std::string path = testing::TempDir() + "reel_simulate.json";
-  ASSERT_EQ(simulate({kJob, "--cluster", kCluster, "--json", path, "--price", "2"}), 0);
+  const std::string path = ::testing::TempDir() + "reel_simulate.json";
+  ASSERT_EQ(call({"simulate", kJob, "--cluster", kCluster, "--json", path, "--price", "2"}), 0);
   const auto json = nlohmann::json::parse(read_file(path));
   for (const char* name : {"step_seconds", "tokens_per_second_per_device", "model_flops_utilisation", "memory_gib_peak",
                            "breakdown_compute", "breakdown_optimizer", "simulate_seconds", "price_step", "price_run"}) {
@@ -40,38 +35,39 @@ TEST(SimulateVerb, WritesOneFlatObjectOfResults) {
 }
 
 TEST(SimulateVerb, AJobThatDoesNotFitIsNoError) {
-  EXPECT_EQ(simulate({kJob, "--cluster", kCluster, "--set", "batch.micro=16"}), 0);
+  EXPECT_EQ(call({"simulate", kJob, "--cluster", kCluster, "--set", "batch.micro=16"}), 0);
 }
 
 TEST(SimulateVerb, AWordIsASubcommandFirstAndAFileSecond) {
-  EXPECT_EQ(simulate({"search"}), 2);  // the subcommand, without its job
-  EXPECT_EQ(simulate({"no-such-file.toml", "--cluster", kCluster}), 2);
-  EXPECT_EQ(simulate({"search", kJob, "--cluster", kCluster, "--devices", "64", "--set", "model.layers=8", "--set",
-                      "batch.global=8", "--top", "2"}),
+  EXPECT_EQ(call({"simulate", "search"}), 2);  // the subcommand, without its job
+  EXPECT_EQ(call({"simulate", "no-such-file.toml", "--cluster", kCluster}), 2);
+  EXPECT_EQ(call({"simulate", "search", kJob, "--cluster", kCluster, "--devices", "64", "--set", "model.layers=8",
+                  "--set", "batch.global=8", "--top", "2"}),
             0);
 }
 
 TEST(SimulateVerb, MistakesOfTheUserExitWithTwo) {
-  EXPECT_EQ(simulate({}), 2);
-  EXPECT_EQ(simulate({kJob}), 2);
-  EXPECT_EQ(simulate({kJob, "--cluster", "h100"}), 2);
-  EXPECT_EQ(simulate({kJob, "--cluster", kCluster, "--set", "parallel.tenser=2"}), 2);
-  EXPECT_EQ(simulate({kJob, "--cluster", kCluster, "--devices", "1000"}), 2);
-  EXPECT_EQ(simulate({kJob, "--cluster", kCluster, "--trace", "/no/such/folder/t.json"}), 2);
-  EXPECT_EQ(simulate({"--table", "/no/such/table.csv", "--cluster", kCluster, "--out", "/tmp/x.csv"}), 2);
+  EXPECT_EQ(call({"simulate"}), 2);
+  EXPECT_EQ(call({"simulate", kJob}), 2);
+  EXPECT_EQ(call({"simulate", kJob, "--cluster", "h100"}), 2);
+  EXPECT_EQ(call({"simulate", kJob, "--cluster", kCluster, "--set", "parallel.tenser=2"}), 2);
+  EXPECT_EQ(call({"simulate", kJob, "--cluster", kCluster, "--devices", "1000"}), 2);
+  EXPECT_EQ(call({"simulate", kJob, "--cluster", kCluster, "--trace", "/no/such/folder/t.json"}), 2);
+  EXPECT_EQ(call({"simulate", "--table", "/no/such/table.csv", "--cluster", kCluster, "--out", "/tmp/x.csv"}), 2);
 }
 
 TEST(SimulateVerb, OptionsThatWouldDoNothingAreRefused) {
-  EXPECT_EQ(simulate({kJob, "--cluster", kCluster, "--out", "x.csv"}), 2);
-  EXPECT_EQ(simulate({kJob, "--cluster", kCluster, "--ranks", "0"}), 2);
+  EXPECT_EQ(call({"simulate", kJob, "--cluster", kCluster, "--out", "x.csv"}), 2);
+  EXPECT_EQ(call({"simulate", kJob, "--cluster", kCluster, "--ranks", "0"}), 2);
   for (const char* option : {"--json", "--trace", "--set"})
-    EXPECT_EQ(simulate({"--table", "jobs.csv", "--out", "x.csv", "--cluster", kCluster, option, "x"}), 2) << option;
+    EXPECT_EQ(call({"simulate", "--table", "jobs.csv", "--out", "x.csv", "--cluster", kCluster, option, "x"}), 2)
+        << option;
 }
 
 TEST(SimulateVerb, WhatWasNeverComparedIsNull) {
-  const std::string path = testing::TempDir() + "reel_simulate_h800.json";
-  ASSERT_EQ(simulate({REEL_SOURCE_DIR "/jobs/echo-gpt-175b-h800.toml", "--cluster",
-                      REEL_SOURCE_DIR "/clusters/h800.toml", "--json", path}),
+  const std::string path = ::testing::TempDir() + "reel_simulate_h800.json";
+  ASSERT_EQ(call({"simulate", REEL_SOURCE_DIR "/jobs/echo-gpt-175b-h800.toml", "--cluster",
+                  REEL_SOURCE_DIR "/clusters/h800.toml", "--json", path}),
             0);
   const auto json = nlohmann::json::parse(read_file(path));
   EXPECT_TRUE(json["error_band"].is_null());
@@ -81,9 +77,9 @@ TEST(SimulateVerb, WhatWasNeverComparedIsNull) {
 }
 
 TEST(SimulateVerb, TablesComeBackWithResults) {
-  const std::string in = testing::TempDir() + "reel_jobs_in.csv", out = testing::TempDir() + "reel_jobs_out.csv";
+  const std::string in = ::testing::TempDir() + "reel_jobs_in.csv", out = ::testing::TempDir() + "reel_jobs_out.csv";
   write_file_atomically(in, "model.hidden,model.layers,parallel.tensor\n4096,8,2\n4096,8,4\n");
-  ASSERT_EQ(simulate({"--table", in, "--cluster", kCluster, "--out", out}), 0);
+  ASSERT_EQ(call({"simulate", "--table", in, "--cluster", kCluster, "--out", out}), 0);
   const Csv csv = Csv::load(out);
   ASSERT_EQ(csv.rows(), 2u);
   EXPECT_EQ(csv.text(1, "parallel.tensor"), "4");

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "app/app.h"
+#include "app/testing.h"
 #include "attention/key_lists.h"
 #include "base/file.h"
 #include "sparsity/qk_testing.h"
@@ -15,16 +15,8 @@ namespace {
 
 using sparsity::testing::TempFile;
 using sparsity::testing::Tensors;
-
-int reel(std::vector<const char*> words, std::string* printed = nullptr) {
-  words.insert(words.begin(), "reel");
-  ::testing::internal::CaptureStdout();
-  const int code = run(static_cast<int>(words.size()), words.data());
-  std::fflush(stdout);
-  const std::string text = ::testing::internal::GetCapturedStdout();
-  if (printed != nullptr) *printed = text;
-  return code;
-}
+using testing::reel;
+using testing::Result;
 
 class StudyVerb : public ::testing::Test {
  protected:
@@ -42,9 +34,9 @@ class StudyVerb : public ::testing::Test {
 };
 
 TEST_F(StudyVerb, WritesATableNumbersAndAPage) {
-  std::string text;
-  ASSERT_EQ(reel({"study", qk_.c_str(), "--grid", "4x6x8", "--json", json_.c_str(), "--report", page_.c_str()}, &text),
-            0);
+  const auto [code, text, err] =
+      reel({"study", qk_.path(), "--grid", "4x6x8", "--json", json_.path(), "--report", page_.path()});
+  ASSERT_EQ(code, 0) << err;
   EXPECT_NE(text.find("2 heads of 16, 192 tokens in a grid of 4 x 6 x 8"), text.npos) << text;
   EXPECT_NE(text.find("there is no Machine file"), text.npos) << text;
   const auto json = nlohmann::json::parse(read_file(json_.path()));
@@ -60,23 +52,22 @@ TEST_F(StudyVerb, WritesATableNumbersAndAPage) {
 }
 
 TEST_F(StudyVerb, ListsAreExportedInEveryForm) {
-  std::string text;
-  ASSERT_EQ(reel({"study", "lists", qk_.c_str(), "--grid", "4x6x8", "--keys", "0.5", "--predictor", "true", "--out",
-                  lists_.c_str()},
-                 &text),
-            0);
-  EXPECT_NE(text.find("of the true attention"), text.npos) << text;
+  const Result made = reel({"study", "lists", qk_.path(), "--grid", "4x6x8", "--keys", "0.5", "--predictor", "true",
+                            "--out", lists_.path()});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_NE(made.out.find("of the true attention"), std::string::npos) << made.out;
   EXPECT_EQ(attention::load_key_lists(lists_.path()).heads, 2);
   for (const char* to : {"flex", "vsa", "mask"}) {
     for (const bool cover : {false, true}) {
-      std::vector<const char*> words = {"export", lists_.c_str(), "--to", to, "--out", out_.c_str()};
+      std::vector<std::string> words = {"export", lists_.path(), "--to", to, "--out", out_.path()};
       if (cover) words.push_back("--cover");
-      ASSERT_EQ(reel(words, &text), 0) << to;
+      const auto [code, text, err] = reel(words);
+      ASSERT_EQ(code, 0) << to << ": " << err;
       EXPECT_NE(text.find(" on the way"), text.npos) << text;
       EXPECT_NE(text.find("'order'"), text.npos) << text;
     }
   }
-  EXPECT_EQ(reel({"export", lists_.c_str(), "--to", "dsv", "--out", out_.c_str()}), 2) << "fewer than 256 tokens";
+  EXPECT_EQ(reel({"export", lists_.path(), "--to", "dsv", "--out", out_.path()}).code, 2) << "fewer than 256 tokens";
 }
 
 TEST_F(StudyVerb, ARunIsStudiedByItsPredictors) {
@@ -101,41 +92,41 @@ validate_every = 0
 )");
   const std::string folder = ::testing::TempDir() + "study_run";
   std::filesystem::remove_all(folder);
-  ASSERT_EQ(reel({"train", file.c_str(), "--out", folder.c_str()}), 0);
-  std::string text;
-  ASSERT_EQ(reel({"study", folder.c_str(), "--json", json_.c_str()}, &text), 0);
+  ASSERT_EQ(reel({"train", file.path(), "--out", folder}).code, 0);
+  const auto [code, text, err] = reel({"study", folder, "--json", json_.path()});
+  ASSERT_EQ(code, 0) << err;
   EXPECT_NE(text.find("step 2, 1 layers of 2 heads of 8, 64 tokens"), text.npos) << text;
   const auto json = nlohmann::json::parse(read_file(json_.path()));
   ASSERT_EQ(json["predictors"].size(), 3u) << "rank 8 of both, and that of the spectrum";
   EXPECT_EQ(json["predictors"][0]["of_heads"].size(), 2u);
   EXPECT_GT(json["predictors"][0]["mean"]["recall"], 0.9) << "all 8 numbers";
-  EXPECT_EQ(reel({"study", folder.c_str(), "--grid", "4x4x4"}), 2);
+  EXPECT_EQ(reel({"study", folder, "--grid", "4x4x4"}).code, 2);
   std::filesystem::remove_all(folder + "/checkpoints");
-  EXPECT_EQ(reel({"study", folder.c_str()}), 2);
+  EXPECT_EQ(reel({"study", folder}).code, 2);
   std::filesystem::remove_all(folder);
 }
 
 TEST_F(StudyVerb, MistakesExitWithTwo) {
-  EXPECT_EQ(reel({"study"}), 2);
-  EXPECT_EQ(reel({"study", "/no/such/file"}), 2);
-  EXPECT_EQ(reel({"study", ::testing::TempDir().c_str()}), 2) << "a folder that is no run";
-  EXPECT_EQ(reel({"study", qk_.c_str(), "--grid", "4x6x9"}), 2);
-  EXPECT_EQ(reel({"study", qk_.c_str(), "--grid", "4x6"}), 2);
-  EXPECT_EQ(reel({"study", qk_.c_str(), "--grid", "4x6x-8"}), 2);
-  EXPECT_EQ(reel({"study", qk_.c_str(), "--mass", "1"}), 2);
-  EXPECT_EQ(reel({"study", qk_.c_str(), "--mass", "nan"}), 2);
-  EXPECT_EQ(reel({"study", "lists", qk_.c_str()}), 2);
-  EXPECT_EQ(reel({"study", "lists", qk_.c_str(), "--keys", "2", "--out", lists_.c_str()}), 2);
-  EXPECT_EQ(reel({"study", "lists", qk_.c_str(), "--predictor", "hidden", "--out", lists_.c_str()}), 2);
-  EXPECT_EQ(reel({"export", qk_.c_str(), "--to", "flex", "--out", out_.c_str()}), 2) << "not key lists";
-  ASSERT_EQ(reel({"study", "lists", qk_.c_str(), "--out", lists_.c_str()}), 0);
-  EXPECT_EQ(reel({"export", lists_.c_str(), "--to", "cuda", "--out", out_.c_str()}), 2);
-  EXPECT_EQ(reel({"export", lists_.c_str(), "--to", "mask", "--block", "32x32", "--out", out_.c_str()}), 2);
-  EXPECT_EQ(reel({"export", lists_.c_str(), "--to", "vsa", "--block", "64x64", "--out", out_.c_str()}), 2);
+  EXPECT_EQ(reel({"study"}).code, 2);
+  EXPECT_EQ(reel({"study", "/no/such/file"}).code, 2);
+  EXPECT_EQ(reel({"study", ::testing::TempDir()}).code, 2) << "a folder that is no run";
+  EXPECT_EQ(reel({"study", qk_.path(), "--grid", "4x6x9"}).code, 2);
+  EXPECT_EQ(reel({"study", qk_.path(), "--grid", "4x6"}).code, 2);
+  EXPECT_EQ(reel({"study", qk_.path(), "--grid", "4x6x-8"}).code, 2);
+  EXPECT_EQ(reel({"study", qk_.path(), "--mass", "1"}).code, 2);
+  EXPECT_EQ(reel({"study", qk_.path(), "--mass", "nan"}).code, 2);
+  EXPECT_EQ(reel({"study", "lists", qk_.path()}).code, 2);
+  EXPECT_EQ(reel({"study", "lists", qk_.path(), "--keys", "2", "--out", lists_.path()}).code, 2);
+  EXPECT_EQ(reel({"study", "lists", qk_.path(), "--predictor", "hidden", "--out", lists_.path()}).code, 2);
+  EXPECT_EQ(reel({"export", qk_.path(), "--to", "flex", "--out", out_.path()}).code, 2) << "not key lists";
+  ASSERT_EQ(reel({"study", "lists", qk_.path(), "--out", lists_.path()}).code, 0);
+  EXPECT_EQ(reel({"export", lists_.path(), "--to", "cuda", "--out", out_.path()}).code, 2);
+  EXPECT_EQ(reel({"export", lists_.path(), "--to", "mask", "--block", "32x32", "--out", out_.path()}).code, 2);
+  EXPECT_EQ(reel({"export", lists_.path(), "--to", "vsa", "--block", "64x64", "--out", out_.path()}).code, 2);
   Tensors nan(1, 64, 8);
   nan["q"].values[7] = NAN;
   nan.write(qk_.path());
-  EXPECT_EQ(reel({"study", qk_.c_str()}), 2);
+  EXPECT_EQ(reel({"study", qk_.path()}).code, 2);
 }
 
 }  // namespace

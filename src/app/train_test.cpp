@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "app/app.h"
+#include "app/testing.h"
 #include "base/safetensors.h"
 #include "data/folder.h"
 #include "data/video_file.h"
@@ -13,26 +13,10 @@ namespace reel::app {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::call;
+using testing::reel;
+using testing::Result;
 using train::testing::Process;
-
-struct Result {
-  int code;
-  std::string out, err;
-};
-
-int call(const std::vector<std::string>& words) {
-  std::vector<const char*> argv{"reel"};
-  for (const std::string& word : words) argv.push_back(word.c_str());
-  return run(static_cast<int>(argv.size()), argv.data());
-}
-
-Result reel(const std::vector<std::string>& words) {
-  ::testing::internal::CaptureStdout();
-  ::testing::internal::CaptureStderr();
-  const int code = call(words);
-  std::fflush(stdout);
-  return {code, ::testing::internal::GetCapturedStdout(), ::testing::internal::GetCapturedStderr()};
-}
 
 // A mistake of the user: exit code 2 and these words.
 void expect_mistake(const std::vector<std::string>& words, const std::vector<std::string>& said) {

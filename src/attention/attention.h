@@ -27,7 +27,9 @@ template <class T>
 struct View {
   T* data = nullptr;
   std::int64_t batch = 0, head = 0, row = 0;  // strides in floats
-  T* at(std::int64_t b, std::int64_t h, std::int64_t i) const { return data + b * batch + h * head + i * row; }
+  T* at(std::int64_t b, std::int64_t h, std::int64_t i) const {
+    return data == nullptr ? nullptr : data + b * batch + h * head + i * row;  // nullptr: no tokens at all
+  }
   operator View<const T>() const { return {data, batch, head, row}; }
 };
 using ConstView = View<const float>;

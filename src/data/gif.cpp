@@ -35,13 +35,13 @@ struct Bin {
 
 using Box = std::span<Bin>;
 
-struct Cut {
+struct WidestChannel {
   int channel = 0;
   int range = 0;  // 0: one colour, nothing to cut
 };
 
-Cut widest(Box box) {
-  Cut cut;
+WidestChannel widest(Box box) {
+  WidestChannel cut;
   for (int channel = 0; channel < 3; ++channel) {
     const auto [least, most] = std::minmax_element(
         box.begin(), box.end(), [&](const Bin& a, const Bin& b) { return a.level(channel) < b.level(channel); });
@@ -82,11 +82,11 @@ Palette choose_palette(std::span<const Image> frames) {
 
   struct Entry {
     Box box;
-    Cut cut;
+    WidestChannel cut;
     std::int64_t weight;
   };
   const auto entry = [](Box box) {
-    const Cut cut = widest(box);
+    const WidestChannel cut = widest(box);
     return Entry{box, cut, cut.range * pixels_in(box)};
   };
   std::vector<Entry> entries = {entry(bins)};

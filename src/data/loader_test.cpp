@@ -15,9 +15,9 @@ namespace reel::data {
 namespace {
 
 // Clip i holds its whole index as value; which ones are broken may depend on the epoch.
-class Numbers final : public Source {
+class NumberedClips final : public Source {
  public:
-  explicit Numbers(
+  explicit NumberedClips(
       std::int64_t size, std::function<bool(std::int64_t)> broken = {}, Warn warn = [](auto&) {})
       : Source({.channels = 1, .text_tokens = 1, .text_width = 1}, true, std::move(warn)),
         size_(size),
@@ -78,7 +78,7 @@ TEST(Permutation, PutsEveryNumberEverywhere) {
 }
 
 TEST(Loader, AnEpochHasEveryClipOnceInAnOrderOfItsOwn) {
-  Numbers source(10);
+  NumberedClips source(10);
   const auto all = take(source, 5, 0, 6);
   std::vector<std::vector<float>> epochs;
   for (int epoch = 0; epoch < 3; ++epoch) {
@@ -98,7 +98,7 @@ TEST(Loader, AnEpochHasEveryClipOnceInAnOrderOfItsOwn) {
 }
 
 TEST(Loader, ABatchHasAllFieldsOfItsClips) {
-  Numbers source(10);
+  NumberedClips source(10);
   Loader loader(source, {.batch = 3});
   const Batch batch = loader.next();
   ASSERT_EQ(batch.values.size(), 3u);
@@ -114,11 +114,11 @@ TEST(Loader, ABatchHasAllFieldsOfItsClips) {
 // batches from there on.
 TEST(Loader, StartedAnywhereItGoesOnAsIfNeverStopped) {
   const auto broken = [](std::int64_t index) { return index % 11 == 3 || index % 11 == 4 || index % 7 == 2; };
-  Numbers source(11, broken);
+  NumberedClips source(11, broken);
   const auto whole = take(source, 4, 0, 20);
   EXPECT_GT(whole.back().position, 5 * 11);
   for (std::size_t stop = 0; stop + 1 < whole.size(); ++stop) {
-    Numbers fresh(11, broken);  // has seen no broken clip yet
+    NumberedClips fresh(11, broken);  // has seen no broken clip yet
     const int left = static_cast<int>(whole.size() - stop - 1);
     const auto rest = take(fresh, 4, whole[stop].position, left);
     for (std::size_t i = 0; i < rest.size(); ++i) {
@@ -129,7 +129,7 @@ TEST(Loader, StartedAnywhereItGoesOnAsIfNeverStopped) {
 }
 
 TEST(Loader, AnotherClipOfTheEpochStandsInForABrokenOneAndNothingElseMoves) {
-  Numbers sound(8), source(8, [](std::int64_t index) { return index % 8 == 5 || index % 8 == 2; });
+  NumberedClips sound(8), source(8, [](std::int64_t index) { return index % 8 == 5 || index % 8 == 2; });
   const auto expected = take(sound, 1, 0, 24), all = take(source, 1, 0, 24);
   for (std::size_t i = 0; i < 24; ++i) {
     const int index = static_cast<int>(expected[i].values[0]), got = static_cast<int>(all[i].values[0]);
@@ -148,12 +148,12 @@ TEST(Loader, AnotherClipOfTheEpochStandsInForABrokenOneAndNothingElseMoves) {
 TEST(Loader, RanksReadTheirOwnClipsAndHaveTheBatchOfOneBetweenThem) {
   const auto broken = [](std::int64_t index) { return index % 11 == 3 || index % 7 == 2; };
   for (const std::int64_t position : {0, 15}) {
-    Numbers whole(11, broken);
+    NumberedClips whole(11, broken);
     const auto expected = take(whole, 5, position, 6);
     for (const std::vector<std::int64_t>& cut : {std::vector<std::int64_t>{0, 3, 5}, {0, 2, 4, 5}, {0, 1, 1, 5}}) {
       std::vector<std::vector<float>> batches(6);
       for (std::size_t r = 0; r + 1 < cut.size(); ++r) {
-        Numbers source(11, broken);
+        NumberedClips source(11, broken);
         const std::int64_t count = cut[r + 1] - cut[r];
         Loader loader(source, {.batch = 5, .seed = 5, .position = position, .first = cut[r], .count = count});
         for (std::size_t i = 0; i < 6; ++i) {
@@ -167,7 +167,7 @@ TEST(Loader, RanksReadTheirOwnClipsAndHaveTheBatchOfOneBetweenThem) {
       for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(batches[i], expected[i].values);
     }
   }
-  Numbers source(1000);
+  NumberedClips source(1000);
   {
     Loader loader(source, {.batch = 100, .first = 40, .count = 2});
     for (int i = 0; i < 10; ++i) loader.next();
@@ -176,16 +176,16 @@ TEST(Loader, RanksReadTheirOwnClipsAndHaveTheBatchOfOneBetweenThem) {
 }
 
 TEST(Loader, OneGoodClipIsEnoughAndNoneIsAnError) {
-  Numbers one(9, [](std::int64_t index) { return index % 9 != 4; });
+  NumberedClips one(9, [](std::int64_t index) { return index % 9 != 4; });
   for (const Seen& seen : take(one, 2, 3, 4)) EXPECT_EQ(static_cast<int>(seen.values[0]) % 9, 4);
-  Numbers none(9, [](std::int64_t) { return true; });
+  NumberedClips none(9, [](std::int64_t) { return true; });
   Loader loader(none, {.batch = 2});
   EXPECT_NE(message_of([&] { loader.next(); }).find("none of the 9 training clips can be read"), std::string::npos);
   EXPECT_THROW(loader.next(), Error);  // and again, instead of waiting for ever
 }
 
 TEST(Loader, WhatTheThreadThrowsReachesTheCallerInItsTurn) {
-  Numbers source(100, [](std::int64_t index) {
+  NumberedClips source(100, [](std::int64_t index) {
     if (index >= 100) throw std::runtime_error("disk on fire");  // not an Error: not a matter of one clip
     return false;
   });
@@ -197,7 +197,7 @@ TEST(Loader, WhatTheThreadThrowsReachesTheCallerInItsTurn) {
 }
 
 TEST(Loader, ReadsAheadButNotForEver) {
-  Numbers source(1000);
+  NumberedClips source(1000);
   Loader loader(source, {.batch = 10});
   for (int i = 0; i < 200 && source.reads() < 30; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(source.reads(), 30);
@@ -207,7 +207,7 @@ TEST(Loader, ReadsAheadButNotForEver) {
 }
 
 TEST(Loader, StopsAtOnceWhereverItIs) {
-  Numbers source(1000);
+  NumberedClips source(1000);
   for (int i = 0; i < 50; ++i) {
     Loader loader(source, {.batch = 7});
     if (i % 2 == 0) loader.next();

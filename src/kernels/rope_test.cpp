@@ -14,12 +14,12 @@ using testing::Grid;
 using testing::random_array;
 using testing::random_matrix;
 
-struct Shape {
+struct RopeShape {
   std::size_t tokens, period, heads, head_dim;
 };
-constexpr Shape kShapes[] = {{1, 1, 1, 2},  {3, 3, 2, 2},   {4, 2, 3, 4},   {5, 5, 1, 6},     {6, 3, 2, 8},
-                             {4, 4, 3, 10}, {2, 2, 2, 14},  {2, 2, 2, 16},  {4, 2, 2, 18},    {4, 2, 1, 34},
-                             {6, 3, 3, 66}, {10, 5, 4, 72}, {3, 3, 2, 128}, {70, 35, 16, 72}, {1, 1, 1, 1152}};
+constexpr RopeShape kRopeShapes[] = {{1, 1, 1, 2},  {3, 3, 2, 2},   {4, 2, 3, 4},   {5, 5, 1, 6},     {6, 3, 2, 8},
+                                     {4, 4, 3, 10}, {2, 2, 2, 14},  {2, 2, 2, 16},  {4, 2, 2, 18},    {4, 2, 1, 34},
+                                     {6, 3, 3, 66}, {10, 5, 4, 72}, {3, 3, 2, 128}, {70, 35, 16, 72}, {1, 1, 1, 1152}};
 
 struct Table {
   Table(std::size_t period, std::size_t half) : cos(period * half), sin(period * half) {
@@ -32,7 +32,8 @@ struct Table {
   Array cos, sin;
 };
 
-std::vector<double> reference_of(const Grid& x, const Shape& shape, const Table& table, Pairing pairing, double sign) {
+std::vector<double> reference_of(const Grid& x, const RopeShape& shape, const Table& table, Pairing pairing,
+                                 double sign) {
   std::vector<double> all(shape.tokens * shape.heads * shape.head_dim);
   double* out = all.data();
   const std::size_t half = shape.head_dim / 2;
@@ -56,7 +57,7 @@ TEST(Rope, ForwardAndBackwardMatchReferenceForBothPairings) {
   Threads threads(2);
   for_every_target([&] {
     for (const Pairing pairing : {Pairing::kInterleaved, Pairing::kHalves}) {
-      for (const Shape& shape : kShapes) {
+      for (const RopeShape& shape : kRopeShapes) {
         const std::size_t width = shape.heads * shape.head_dim;
         const Grid x = random_matrix(shape.tokens, width, 2 * width, 1);  // a slice of q, k, v
         const Table arrays(shape.period, shape.head_dim / 2);

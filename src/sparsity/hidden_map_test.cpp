@@ -13,7 +13,7 @@ using kernels::testing::expect_same_bits;
 using kernels::testing::random_array;
 
 constexpr Shape kShape{1, 3, 8};
-constexpr std::int64_t kWidth = 24, kRank = 4, kNumbers = 12;
+constexpr std::int64_t kWidth = 24, kLowRank = 4, kNumbers = 12;
 // Two heads that are turned take pairs, the third takes numbers. Tokens in any order, repeats too.
 const std::vector<std::int32_t> kInterleaved = {2, 3, 6, 7, 0, 1, 4, 5, 7, 1, 2, 5};
 const std::vector<std::int32_t> kHalves = {1, 5, 3, 7, 0, 4, 2, 6, 7, 1, 2, 5};
@@ -43,7 +43,7 @@ std::vector<double> reference(const Model& m, bool bias, bool norm, const std::v
     std::vector<double> u;
     double squares = 0;
     for (std::size_t i = 0; i < kNumbers; ++i) {
-      const std::size_t row = i / kRank * 8 + static_cast<std::size_t>(picked[i]);
+      const std::size_t row = i / kLowRank * 8 + static_cast<std::size_t>(picked[i]);
       const double* own = &learnt[i * (kWidth + 2)];
       double sum = own[kWidth] + (bias ? static_cast<double>(m.bias->value[row]) : 0.0);
       for (std::size_t j = 0; j < kWidth; ++j) {
@@ -53,11 +53,11 @@ std::vector<double> reference(const Model& m, bool bias, bool norm, const std::v
       squares += sum * sum;
     }
     for (std::size_t i = 0; i < kNumbers && norm; ++i) {
-      const std::size_t row = i / kRank * 8 + static_cast<std::size_t>(picked[i]);
+      const std::size_t row = i / kLowRank * 8 + static_cast<std::size_t>(picked[i]);
       u[i] *= static_cast<double>(m.norm->value[row]) * learnt[i * (kWidth + 2) + kWidth + 1] /
               std::sqrt(squares / kNumbers + 1e-6);
     }
-    for (std::size_t i = 0; i < 2 * kRank; i += 2) {
+    for (std::size_t i = 0; i < 2 * kLowRank; i += 2) {
       const bool halves = m.angles->pairing == kernels::Pairing::kHalves;
       const std::size_t pair = static_cast<std::size_t>(halves ? picked[i] : picked[i] / 2);
       const std::size_t at = static_cast<std::size_t>(kTokens[t] % 10) * 4 + pair;

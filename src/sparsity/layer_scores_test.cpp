@@ -11,8 +11,8 @@ namespace reel::sparsity {
 namespace {
 
 // One layer of 4 x 4 x 4 tokens, in an order that is not that of the raster.
-struct Layer {
-  explicit Layer(std::int64_t queries) {
+struct ScoredLayer {
+  explicit ScoredLayer(std::int64_t queries) {
     for (Buffer<float>* each : {&q, &k, &v}) *each = Buffer<float>(64 * 2 * 8);
     Random(1, 1).fill_normal(q);
     Random(1, 2).fill_normal(k);
@@ -37,7 +37,7 @@ double sum_of(const std::vector<double>& values) {
 }
 
 TEST(LayerScores, EqualScoresAreOneBinAndNotConcentrated) {
-  Layer layer(16);
+  ScoredLayer layer(16);
   layer.q.clear();
   const LayerScores seen = layer.look();
   EXPECT_EQ(seen.queries, 32);
@@ -50,7 +50,7 @@ TEST(LayerScores, EqualScoresAreOneBinAndNotConcentrated) {
 }
 
 TEST(LayerScores, OneKeyThatTakesAllIsTheOnlyCriticalOne) {
-  Layer layer(64);
+  ScoredLayer layer(64);
   layer.k.clear();
   for (std::int64_t token = 0; token < 64; ++token) {
     for (std::int64_t d = 0; d < 16; ++d) layer.q[static_cast<std::size_t>(token * 16 + d)] = 1;
@@ -69,7 +69,7 @@ TEST(LayerScores, OneKeyThatTakesAllIsTheOnlyCriticalOne) {
 }
 
 TEST(LayerScores, ErrorsAreThoseOfAttentionOverTheHeaviestKeys) {
-  Layer layer(1);
+  ScoredLayer layer(1);
   const LayerScores seen = layer.look();
   // The same in double precision, for the two queries (one a head) that are drawn.
   Threads threads(1);
@@ -115,7 +115,7 @@ TEST(LayerScores, ErrorsAreThoseOfAttentionOverTheHeaviestKeys) {
 }
 
 TEST(LayerScores, AnyNumberOfThreadsGivesTheSameBits) {
-  const Layer layer(16);
+  const ScoredLayer layer(16);
   const LayerScores one = layer.look(1), three = layer.look(3);
   EXPECT_EQ(one.histogram, three.histogram);
   EXPECT_EQ(one.error_critical, three.error_critical);
@@ -124,7 +124,7 @@ TEST(LayerScores, AnyNumberOfThreadsGivesTheSameBits) {
 }
 
 TEST(LayerScores, QueriesWithoutFiniteScoresDoNotCount) {
-  Layer layer(16);
+  ScoredLayer layer(16);
   for (std::size_t token = 0; token < 64; ++token) layer.q[token * 16 + 3] = NAN;  // of head 0
   const LayerScores seen = layer.look();
   EXPECT_EQ(seen.queries, 16);
@@ -132,7 +132,7 @@ TEST(LayerScores, QueriesWithoutFiniteScoresDoNotCount) {
 }
 
 TEST(LayerScores, NoQueryIsLookedAtTwice) {
-  Layer layer(1000);  // of 64: all of them, whatever the seed
+  ScoredLayer layer(1000);  // of 64: all of them, whatever the seed
   const LayerScores all = layer.look();
   EXPECT_EQ(all.queries, 2 * 64);
   layer.in.seed = 6;
@@ -140,7 +140,7 @@ TEST(LayerScores, NoQueryIsLookedAtTwice) {
 }
 
 TEST(LayerScores, TheCurveIsTheMassOfTheHeaviestKeysAndNeededTheirNumber) {
-  Layer layer(16);
+  ScoredLayer layer(16);
   layer.q.clear();  // equal scores: any share of the keys carries that share of the mass
   const LayerScores seen = layer.look();
   EXPECT_NEAR(seen.needed / 32, 58.0 / 64, 1e-9) << "57.6 of 64 keys carry 0.9";

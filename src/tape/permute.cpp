@@ -112,7 +112,7 @@ Tensor slice(Tape& tape, const Tensor& x, int axis, std::int64_t first, std::int
   shape[at] = count;
   const Shape from = contiguous_strides(x.shape());
   const Copy c{shape, from, contiguous_strides(shape)};
-  const std::int64_t offset = first * from[at];
+  const std::int64_t offset = elements(shape) == 0 ? 0 : first * from[at];
   const Tensor y = tape.make(shape);
   tape.run(elementwise_cost("slice", y.size(), 0, 2), [&] { copy(c, x.data() + offset, y.data(), tape.threads()); });
   tape.record(y, tape.wants({x}), [=, x = x.gradient_only()](Tape& back, const Tensor& dy) {
@@ -135,12 +135,13 @@ Tensor concatenate(Tape& tape, const std::vector<Tensor>& parts, int axis) {
     wanted = wanted || tape.wants({part});
   }
   const Shape strides = contiguous_strides(shape);
+  const std::int64_t step = elements(shape) == 0 ? 0 : strides[at];
   const Tensor y = tape.make(shape);
   tape.run(elementwise_cost("concatenate", y.size(), 0, 2), [&] {
     float* to = y.data();
     for (const Tensor& part : parts) {
       copy({part.shape(), contiguous_strides(part.shape()), strides}, part.data(), to, tape.threads());
-      to += part.shape()[at] * strides[at];
+      to += part.shape()[at] * step;
     }
   });
   std::vector<Tensor> inputs;
@@ -154,7 +155,7 @@ Tensor concatenate(Tape& tape, const std::vector<Tensor>& parts, int axis) {
         copy({x.shape(), strides, contiguous_strides(x.shape())}, dy.data() + offset, dx.data(), back.threads());
       });
       back.give(x, dx);
-      offset += x.shape()[at] * strides[at];
+      offset += x.shape()[at] * step;
     }
   });
   return y;
