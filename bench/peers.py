@@ -5,7 +5,8 @@
     build/venv/bin/python bench/peers.py --only gemm --rounds 5 --json FILE
 
 Each round measures reel, then each peer, so that a slow moment of the machine hits all of them; the best round of each
-counts. A ratio above 1 means that reel is faster. All f32. Peers get preallocated outputs where they accept them, and
+counts, and the ratios of the rounds stand beside it: where they scatter, so does the best. A ratio above 1 means that
+reel is faster. All f32. Peers get preallocated outputs where they accept them, and
 OpenBLAS the kernels of this CPU where its own detection falls back to SSE (set OPENBLAS_CORETYPE to choose yourself).
 
   gemm       x W^T, dy W and dy^T x of a linear layer: torch.mm, cblas_sgemm
@@ -19,6 +20,7 @@ import ctypes
 import json
 import math
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -110,6 +112,7 @@ class Case:
     def __init__(self, name, flops, start, peers):
         self.name, self.flops, self.start, self.peers = name, flops, start, peers
         self.gflops = {}  # the best so far
+        self.rounds = {peer: [] for peer in peers}  # the ratio of each round
         self.share = None
 
     def play(self, rows):
@@ -118,7 +121,9 @@ class Case:
         if gflops > self.gflops.get("reel", 0):
             self.gflops["reel"], self.share = gflops, mine["share_of_peak"]
         for peer, work in self.peers.items():
-            self.gflops[peer] = max(self.gflops.get(peer, 0), self.flops / best_seconds(work) / 1e9)
+            theirs = self.flops / best_seconds(work) / 1e9
+            self.gflops[peer] = max(self.gflops.get(peer, 0), theirs)
+            self.rounds[peer].append(gflops / theirs)
 
     def ratios(self):
         return {peer: self.gflops["reel"] / self.gflops[peer] for peer in self.peers}
@@ -135,6 +140,7 @@ class Case:
                 "peer_seconds": self.flops / theirs / 1e9,
                 "peer_gflops": theirs,
                 "speedup": ratio,
+                "speedup_of_rounds": self.rounds[peer],
             }
 
 
@@ -239,11 +245,15 @@ def blocks_groups(torch, threads):
 
 def print_table(cases):
     width = max(len(case.name) for case in cases)
-    print(f"\n{'case':{width}}  reel GFLOP/s  of peak   peer                   GFLOP/s  reel/peer")
+    print(f"\n{'case':{width}}  reel GFLOP/s  of peak   peer                   GFLOP/s  reel/peer  rounds: median (range)")
     for case in cases:
         head = f"{case.name:{width}}  {case.gflops['reel']:12.1f}  {case.share:7.2f}"
         for peer, ratio in case.ratios().items():
-            print(f"{head}   {peer:20}  {case.gflops[peer]:8.1f}  {ratio:9.2f}")
+            rounds = case.rounds[peer]
+            print(
+                f"{head}   {peer:20}  {case.gflops[peer]:8.1f}  {ratio:9.2f}"
+                f"  {statistics.median(rounds):14.2f} ({min(rounds):.2f}-{max(rounds):.2f})"
+            )
             head = " " * len(head)
 
 
@@ -276,7 +286,9 @@ def main():
             cases += group
         print_table(cases[first:])
         ratios = [ratio for case in cases[first:] for ratio in case.ratios().values()]
-        print(f"{kind}: geometric mean {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}, lowest {min(ratios):.2f}")
+        medians = [statistics.median(rounds) for case in cases[first:] for rounds in case.rounds.values()]
+        for what, values in [(kind, ratios), ("medians of the rounds", medians)]:
+            print(f"{what}: geometric mean {statistics.geometric_mean(values):.2f}, lowest {min(values):.2f}")
 
     train = []
     if options.only in (None, "train"):
