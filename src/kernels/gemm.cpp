@@ -37,15 +37,17 @@ struct Range {
 HWY_BEFORE_NAMESPACE();
 namespace reel::kernels::HWY_NAMESPACE {
 
-// C tile = start + A * panel.
+// C tile = start + A * panel, for `rows` <= M rows.
 template <int M, class A>
-HWY_NOINLINE void GemmTile(const Gemm& g, const Slice& slice, const A& a, const float* panel, std::size_t row,
+HWY_NOINLINE void GemmTile(const Gemm& g, const Slice& slice, const A& a, const float* panel, const Range& rows,
                            std::size_t column, const Ahead& ahead) {
   const DF d;
   constexpr int N = kGemmVectors;
   const std::size_t columns = g.columns - column;
-  const bool whole = columns >= kGemmWidth;
-  float* c = g.c + row * g.c_stride + column;
+  const bool whole = columns >= kGemmWidth && (kRowStep == 1 || rows.count == M);
+  const auto exists = [&](std::size_t r, std::size_t v)
+                          REEL_INLINE { return v * kLanes < columns && (kRowStep == 1 || r < rows.count); };
+  float* c = g.c + rows.first * g.c_stride + column;
   Tile<M, N> tile;
   if (!slice.is_first || g.accumulate) {
     if (whole) {
@@ -53,8 +55,7 @@ HWY_NOINLINE void GemmTile(const Gemm& g, const Slice& slice, const A& a, const 
                            REEL_INLINE { tile.c[r][v] = hn::LoadU(d, c + r * g.c_stride + v * kLanes); });
     } else {
       UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
-        tile.c[r][v] =
-            v * kLanes < columns ? LoadFirst(c + r * g.c_stride + v * kLanes, columns - v * kLanes) : hn::Zero(d);
+        tile.c[r][v] = exists(r, v) ? LoadFirst(c + r * g.c_stride + v * kLanes, columns - v * kLanes) : hn::Zero(d);
       });
     }
   } else {
@@ -72,16 +73,16 @@ HWY_NOINLINE void GemmTile(const Gemm& g, const Slice& slice, const A& a, const 
     UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE { hn::StoreU(tile.c[r][v], d, c + r * g.c_stride + v * kLanes); });
   } else {
     UnrollTile<M, N>([&](auto r, auto v) REEL_INLINE {
-      if (v * kLanes < columns) StoreFirst(tile.c[r][v], c + r * g.c_stride + v * kLanes, columns - v * kLanes);
+      if (exists(r, v)) StoreFirst(tile.c[r][v], c + r * g.c_stride + v * kLanes, columns - v * kLanes);
     });
   }
 }
 
-// What follows a finished tile, while it is in L1.
-HWY_NOINLINE void Finish(const Gemm& g, std::size_t row, std::size_t rows, std::size_t column, std::size_t columns) {
+// What follows finished sums, while they are in the cache.
+HWY_NOINLINE void Finish(const Gemm& g, const Range& rows, std::size_t column, std::size_t columns) {
   if (g.before == nullptr && g.activation == Activation::kNone) return;
   WithActivation(g.activation, [&](auto activation) REEL_INLINE {
-    for (std::size_t r = row; r < row + rows; ++r) {
+    for (std::size_t r = rows.first; r < rows.first + rows.count; ++r) {
       float* c = g.c + r * g.c_stride + column;
       float* before = g.before == nullptr ? nullptr : g.before + r * g.c_stride + column;
       ForVectors(columns, [&](std::size_t i, auto extent) REEL_INLINE {
@@ -117,50 +118,37 @@ void PackB(const Gemm& g, const Slice& slice, const Range& part, float* packed) 
   }
 }
 
-// M rows side by side, [depth][M].
-template <int M>
-HWY_INLINE void PackTileOfRows(const float* from, std::size_t stride, std::size_t depth, float* to) {
-  const hn::Full128<float> d;
-  std::size_t k = 0;
-  for (; k + 4 <= depth; k += 4) {
-    if constexpr (M >= 4) {
-      hn::Vec<hn::Full128<float>> four[4];
-      Unroll<4>([&](auto r) REEL_INLINE { four[r] = hn::LoadU(d, from + r * stride + k); });
-      Transpose4(d, four);
-      Unroll<4>([&](auto i) REEL_INLINE { hn::StoreU(four[i], d, to + (k + i) * M); });
-    }
-    for (std::size_t r = M >= 4 ? 4 : 0; r < M; ++r) {
-      for (std::size_t i = k; i < k + 4; ++i) to[i * M + r] = from[r * stride + i];
-    }
-  }
-  for (; k < depth; ++k) {
-    for (std::size_t r = 0; r < M; ++r) to[k * M + r] = from[r * stride + k];
-  }
-}
-
 // Rows of A for one slice: [depth][rows of the tile] for each tile.
 void PackA(const Gemm& g, const Slice& slice, const Range& rows, float* packed) {
   if (g.form != Form::kDytX) {
-    return ForRowTiles<kGemmRows>(rows.count, [&](auto m, std::size_t i) REEL_INLINE {
-      PackTileOfRows<m>(g.a.data + (rows.first + i) * g.a.stride + slice.first, g.a.stride, slice.depth,
+    return ForGemmTiles(rows.count, [&](auto m, std::size_t i, std::size_t n) REEL_INLINE {
+      TransposePanel<m>(g.a.data + (rows.first + i) * g.a.stride + slice.first, g.a.stride, n, slice.depth, 1.0f,
                         packed + i * slice.depth);
     });
   }
   constexpr std::size_t kPackSteps = 16;  // rows of dy at a time, or every read misses a page
   for (std::size_t k0 = 0; k0 < slice.depth; k0 += kPackSteps) {
-    ForRowTiles<kGemmRows>(rows.count, [&](auto m, std::size_t i) REEL_INLINE {
+    ForGemmTiles(rows.count, [&](auto m, std::size_t i, std::size_t n) REEL_INLINE {
       constexpr std::size_t M = m;
       const float* from = g.a.data + slice.first * g.a.stride + rows.first + i;
       float* to = packed + i * slice.depth;
       const std::size_t end = std::min(k0 + kPackSteps, slice.depth);
+      const auto ask = [&](std::size_t k, std::size_t r)
+                           REEL_INLINE { __builtin_prefetch(from + (k + kPackSteps) * g.a.stride + r); };
       std::size_t k = k0;
       if (HWY_MAX_BYTES == 32 && rows.first + i + kLanes <= g.rows) {  // a vector; the next overwrites what is too much
         for (; k * M + kLanes <= end * M; ++k) {
-          __builtin_prefetch(from + (k + kPackSteps) * g.a.stride);
+          ask(k, 0);
           hn::StoreU(hn::LoadU(DF(), from + k * g.a.stride), DF(), to + k * M);
         }
       }
-      for (; k < end; ++k) std::memcpy(to + k * M, from + k * g.a.stride, M * sizeof(float));
+      for (; k < end && n == M; ++k) {
+        if (HWY_MAX_BYTES == 64) ask(k, 0), ask(k, M - 1);
+        std::memcpy(to + k * M, from + k * g.a.stride, M * sizeof(float));
+      }
+      for (; k < end; ++k) {
+        for (std::size_t r = 0; r < M; ++r) to[k * M + r] = r < n ? from[k * g.a.stride + r] : 0.0f;
+      }
     });
   }
 }
@@ -173,63 +161,68 @@ void Multiply(const Gemm& g, const Slice& slice, const Range& rows, const Range&
     const float* panel = slice.packed + p * panel_floats;
     const bool is_last = p + 1 == panels.first + panels.count;
     const std::size_t rows_of_next = is_last ? 0 : rows.count;
-    const std::size_t lines = is_last || kFetchSoon ? 0 : panel_floats / kLineFloats;
-    ForRowTiles<kGemmRows>(rows.count, [&](auto m, std::size_t i) REEL_INLINE {
+    const std::size_t lines = is_last ? 0 : panel_floats / kLineFloats;
+    ForGemmTiles(rows.count, [&](auto m, std::size_t i, std::size_t n) REEL_INLINE {
       constexpr int M = m;
-      const std::size_t row = rows.first + i, end = i + M, line = lines * i / rows.count;
+      const Range tile{rows.first + i, n};
+      const std::size_t end = i + n, line = lines * i / rows.count;
       const bool below = end < rows.count;  // else the top of the next panel follows
-      const float* next = g.c + (below ? row + M : rows.first) * g.c_stride + (below ? column : column + kGemmWidth);
+      const float* next =
+          g.c + (below ? rows.first + end : rows.first) * g.c_stride + (below ? column : column + kGemmWidth);
       const Ahead ahead{next, g.c_stride, std::min<std::size_t>(M, below ? rows.count - end : rows_of_next),
                         panel + panel_floats + line * kLineFloats, lines * end / rows.count - line};
-      if (packed_a != nullptr) {
-        GemmTile<M>(g, slice, PackedRowsOfA<M>{packed_a + i * slice.depth}, panel, row, column, ahead);
-      } else {
-        EvenRowsOfA<M> a{{}, g.a.stride};
-        Unroll<(M + 2) / 3>([&](auto j) REEL_INLINE { a.p[j] = g.a.data + (row + 3 * j) * g.a.stride + slice.first; });
-        GemmTile<M>(g, slice, a, panel, row, column, ahead);
+      if constexpr (kRowsInPlace) {
+        if (packed_a == nullptr) {
+          RowsOfA<M> a;
+          Unroll<M>([&](auto r) REEL_INLINE { a.p[r] = g.a.data + (tile.first + r) * g.a.stride + slice.first; });
+          GemmTile<M>(g, slice, a, panel, tile, column, ahead);
+          return;
+        }
       }
-      if (slice.is_last) Finish(g, row, M, column, std::min(kGemmWidth, g.columns - column));
+      GemmTile<M>(g, slice, PackedRowsOfA<M>{packed_a + i * slice.depth}, panel, tile, column, ahead);
     });
+    if (slice.is_last) Finish(g, rows, column, std::min(kGemmWidth, g.columns - column));
   }
 }
 
-// y = x W^T for no more than kGemmWidth rows of x: W is read once, in place, as the broadcast operand; x^T is the
-// panel. Columns [columns.first, + count) of y.
+// y = x W^T for no more than kFewWidth rows of x: W is read once, in place, as the broadcast operand; x^T is the panel.
+// Columns [columns.first, + count) of y.
+constexpr int kFewColumns = HWY_MAX_BYTES == 64 ? 12 : kTileRows, kFewVectors = 2;
+constexpr std::size_t kFewWidth = kFewVectors * kLanes;
 template <int M>
 HWY_NOINLINE void FewRowsTile(const Gemm& g, const float* xt, std::size_t column) {
   const DF d;
   RowsOfA<M> a;
   Unroll<M>([&](auto r) REEL_INLINE { a.p[r] = g.b.data + (column + r) * g.b.stride; });
-  HWY_ALIGN float sums[M][kGemmWidth];  // begin as in GemmTile: a row has the same bits among few rows as among many
+  HWY_ALIGN float sums[M][kFewWidth];  // begin as in GemmTile: a row has the same bits among few rows as among many
   for (int r = 0; r < M; ++r) {
-    for (std::size_t row = 0; row < kGemmWidth; ++row) {
+    for (std::size_t row = 0; row < kFewWidth; ++row) {
       float start = g.accumulate && row < g.rows ? g.c[row * g.c_stride + column + r] : 0.0f;
       if (g.bias != nullptr) start += g.bias[column + r];
       sums[r][row] = start;
     }
   }
-  Tile<M, kGemmVectors> tile;
-  UnrollTile<M, kGemmVectors>([&](auto r, auto v) REEL_INLINE { tile.c[r][v] = hn::Load(d, sums[r] + v * kLanes); });
-  MulTile(g.depth, a, xt, kGemmWidth, tile);
-  UnrollTile<M, kGemmVectors>([&](auto r, auto v) REEL_INLINE { hn::Store(tile.c[r][v], d, sums[r] + v * kLanes); });
+  Tile<M, kFewVectors> tile;
+  UnrollTile<M, kFewVectors>([&](auto r, auto v) REEL_INLINE { tile.c[r][v] = hn::Load(d, sums[r] + v * kLanes); });
+  MulTile(g.depth, a, xt, kFewWidth, tile);
+  UnrollTile<M, kFewVectors>([&](auto r, auto v) REEL_INLINE { hn::Store(tile.c[r][v], d, sums[r] + v * kLanes); });
   for (std::size_t row = 0; row < g.rows; ++row) {
     for (int r = 0; r < M; ++r) g.c[row * g.c_stride + column + r] = sums[r][row];
   }
 }
 void FewRows(const Gemm& g, const float* xt, const Range& columns) {
-  ForRowTiles<kGemmRows>(columns.count,
-                         [&](auto m, std::size_t i) REEL_INLINE { FewRowsTile<m>(g, xt, columns.first + i); });
-  Finish(g, 0, g.rows, columns.first, columns.count);
+  ForRowTiles<kFewColumns>(columns.count,
+                           [&](auto m, std::size_t i) REEL_INLINE { FewRowsTile<m>(g, xt, columns.first + i); });
+  Finish(g, {0, g.rows}, columns.first, columns.count);
 }
 void PackFewRows(const Gemm& g, float* xt) {
-  TransposePanel<kGemmWidth>(g.a.data, g.a.stride, g.rows, g.depth, 1.0f, xt);
+  TransposePanel<kFewWidth>(g.a.data, g.a.stride, g.rows, g.depth, 1.0f, xt);
 }
 
 std::size_t PanelWidth() { return kGemmWidth; }
+std::size_t FewWidth() { return kFewWidth; }
 std::size_t TileRows() { return kGemmRows; }
-// Below AVX-512 one stream of A is faster than six, where enough columns pay for packing it (docs/decisions/0005).
-constexpr std::size_t kPackColumns = 192;
-bool PacksRows(const Gemm& g) { return g.form == Form::kDytX || (HWY_MAX_BYTES < 64 && g.columns >= kPackColumns); }
+bool MustPackRows(const Gemm& g) { return g.form == Form::kDytX || !kRowsInPlace; }
 
 }  // namespace reel::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -243,8 +236,9 @@ HWY_EXPORT(Multiply);
 HWY_EXPORT(FewRows);
 HWY_EXPORT(PackFewRows);
 HWY_EXPORT(PanelWidth);
+HWY_EXPORT(FewWidth);
 HWY_EXPORT(TileRows);
-HWY_EXPORT(PacksRows);
+HWY_EXPORT(MustPackRows);
 
 namespace {
 
@@ -254,32 +248,33 @@ Range piece(std::size_t n, std::size_t pieces, std::size_t i) {
   return {first, n * (i + 1) / pieces - first};
 }
 
-// Rows of A that stay in L2 while panels of B pass by: 72 of 1152 deep are 332 KB and leave room for a panel (74 KB) in
-// an L2 of 512 KB; 288 for 2 MB. Splitting the depth of 1152 costs 4-8 % (C is read again).
-constexpr std::size_t kLeastBlockRows = 72;
-std::size_t block_rows() {
-  static const std::size_t rows = [] {
-    long bytes = 0;
+std::size_t l2_bytes() {
+  static const std::size_t bytes = [] {
+    long found = 0;
 #ifdef _SC_LEVEL2_CACHE_SIZE
-    bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    found = sysconf(_SC_LEVEL2_CACHE_SIZE);
 #endif
-    return std::clamp<std::size_t>(static_cast<std::size_t>(std::max(bytes, 0L)) / (512 << 10), 1, 4) * kLeastBlockRows;
+    return static_cast<std::size_t>(std::max(found, 0L));
   }();
-  return rows;
+  return bytes;
 }
-// Columns in blocks, so that all rows read the packed B of a block (6 MB) from L3: 4608 columns at once would be 21 MB.
-constexpr std::size_t kSliceDepth = 1280, kDeepSlice = 2048, kSmallResult = 1 << 20, kBlockColumns = 1280;
-// For each thread at least, so that a slow moment of one does not keep the others waiting; fewer will do for dy^T x,
-// whose rows must be packed.
-constexpr std::size_t kChunks = 16, kLeastChunks = 4;
 
-// dy^T x packs both sides for every slice and waits twice, which small results have little work to set against: 384 x
-// 384 from 4096 rows on two cores of a Xeon 245 GFLOP/s in slices of 1024, 265 in slices of 2048; 4608 x 1152 309 and
-// 300.
-std::size_t slice_depth(const Gemm& g) {
-  const bool small = g.rows * g.columns <= kSmallResult && block_rows() > kLeastBlockRows;
-  return g.form == Form::kDytX && small ? kDeepSlice : kSliceDepth;
-}
+// Rows of A that stay in L2 while panels of B pass by: 72 of 1152 deep are 332 KB and leave room for a panel (74 KB) in
+// an L2 of 512 KB, or beside a neighbour who has half of a larger one (144 rows lose up to 9 %, docs/decisions/0019).
+// Rows in place, which are read from everywhere, may be more.
+constexpr std::size_t kBlockRows = 72;
+std::size_t block_rows_in_place() { return std::clamp<std::size_t>(l2_bytes() / (512 << 10), 1, 4) * kBlockRows; }
+// Columns in blocks, so that all rows read the packed B of a block (6 MB) from L3: 4608 columns at once would be 21 MB.
+constexpr std::size_t kBlockColumns = 1280;
+// Depth of a slice. dy^T x packs both sides for every slice and waits twice, and C is read again: few slices, if rows
+// and panels of that depth fit L2.
+std::size_t slice_depth() { return l2_bytes() > (512 << 10) ? 2048 : 1280; }
+// For each thread at least, so that a slow moment of one does not keep the others waiting; fewer will do where rows
+// must be packed.
+constexpr std::size_t kChunks = 16, kLeastChunks = 4;
+// One stream of A is faster than six even where it need not be packed, if enough columns pay for it
+// (docs/decisions/0005).
+constexpr std::size_t kPackColumns = 192;
 
 void few_rows(const Gemm& g, std::size_t width, Threads& threads) {
   float* xt = threads.shared_scratch(g.depth * width);
@@ -303,14 +298,14 @@ Gemm columns_of(const Gemm& g, const Range& range) {
 
 void multiply_block(const Gemm& g, std::size_t width, Threads& threads) {
   const std::size_t panels = pieces_of(g.columns, width),
-                    slices = std::max<std::size_t>(1, pieces_of(g.depth, slice_depth(g)));
+                    slices = std::max<std::size_t>(1, pieces_of(g.depth, slice_depth()));
   const std::size_t deepest = pieces_of(g.depth, slices);
 
   // The pieces may depend on the number of threads: how rows and columns are cut does not change a bit of the result.
   const auto team = static_cast<std::size_t>(threads.count());
   const std::size_t tile = REEL_DISPATCH(TileRows)(), tiles = pieces_of(g.rows, tile);
-  const bool packs = REEL_DISPATCH(PacksRows)(g);
-  const std::size_t most_rows = packs ? std::max(kLeastBlockRows, block_rows() / 2) : block_rows();
+  const bool must_pack = REEL_DISPATCH(MustPackRows)(g), packs = must_pack || g.columns >= kPackColumns;
+  const std::size_t most_rows = packs ? kBlockRows : block_rows_in_place();
   const std::size_t row_pieces = std::min(tiles, pieces_of(pieces_of(g.rows, most_rows), team) * team);
   const auto rows_of = [&](std::size_t i) {  // whole tiles
     const Range part = piece(tiles, row_pieces, i);
@@ -319,11 +314,10 @@ void multiply_block(const Gemm& g, std::size_t width, Threads& threads) {
   // Rows of A are packed where they are used, while they are in L2, if there are enough pieces of rows for all threads
   // (dy^T x 4096x4608x1152 on a Xeon: 309 instead of 283-297 GFLOP/s); else columns are cut too, and rows of dy^T
   // packed for all.
-  const bool transposed = g.form == Form::kDytX,
-             packed_in_place = packs && row_pieces >= (transposed ? kLeastChunks : kChunks) * team;
+  const bool packed_in_place = packs && row_pieces >= (must_pack ? kLeastChunks : kChunks) * team;
   const std::size_t panel_pieces = packed_in_place ? 1 : std::min(panels, pieces_of(kChunks * team, row_pieces));
-  const bool pack_rows = transposed || packed_in_place, shared_rows = pack_rows && panel_pieces > 1;
-  float* packed = threads.shared_scratch(panels * width * deepest + (shared_rows ? g.rows * deepest : 0));
+  const bool pack_rows = must_pack || packed_in_place, shared_rows = pack_rows && panel_pieces > 1;
+  float* packed = threads.shared_scratch(panels * width * deepest + (shared_rows ? tiles * tile * deepest : 0));
   float* packed_rows = packed + panels * width * deepest;
   const auto pack_a = REEL_DISPATCH(PackA);
   const auto pack_b = REEL_DISPATCH(PackB);
@@ -344,7 +338,7 @@ void multiply_block(const Gemm& g, std::size_t width, Threads& threads) {
       const Range rows = rows_of(chunk / panel_pieces);
       float* rows_of_a = shared_rows ? packed_rows + rows.first * depth.count : nullptr;
       if (pack_rows && !shared_rows) {
-        rows_of_a = threads.scratch(thread, rows.count * deepest);
+        rows_of_a = threads.scratch(thread, pieces_of(rows.count, tile) * tile * deepest);
         pack_a(g, slice, rows, rows_of_a);
       }
       multiply(g, slice, rows, piece(panels, panel_pieces, chunk % panel_pieces), rows_of_a);
@@ -360,7 +354,8 @@ void gemm(const Gemm& g, Threads& threads) {
   REEL_CHECK(g.depth == 0 || (g.a.stride >= (g.form == Form::kDytX ? g.rows : g.depth) &&
                               g.b.stride >= (g.form == Form::kXWt ? g.depth : g.columns)));
   const std::size_t width = REEL_DISPATCH(PanelWidth)();
-  if (g.form == Form::kXWt && g.rows <= width) return few_rows(g, width, threads);
+  const std::size_t few = REEL_DISPATCH(FewWidth)();
+  if (g.form == Form::kXWt && g.rows <= few) return few_rows(g, few, threads);
 
   const std::size_t blocks = pieces_of(g.columns, kBlockColumns);
   for (std::size_t i = 0; i < blocks; ++i) {

@@ -1,8 +1,8 @@
 // Width-agnostic f32 building blocks, compiled once per instruction set (include after hwy/foreach_target.h).
 //
 // One register tile serves every product: up to kTileRows rows (scalars, broadcast) times kTileVectors vectors, kWidth
-// floats. A is read along rows, A(r, k) = row[r][k], or along columns, A(r, k) = p[k * stride + r]; B is a panel, B(k)
-// = p + k * stride, or rows of their own, B(k) = rows[k].
+// floats. A is read along rows, A(r, k) = *at(r, k) = row[r][k], or along columns, p[k * stride + r]; B is a panel,
+// B(k) = p + k * stride, or rows of their own, B(k) = rows[k].
 #if defined(REEL_KERNELS_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef REEL_KERNELS_SIMD_INL_H_
 #undef REEL_KERNELS_SIMD_INL_H_
@@ -53,19 +53,36 @@ HWY_INLINE void UnrollTile(const F& f) {
 
 template <int M>
 struct RowsOfA {  // A(r, k) = p[r][k]
+  static constexpr bool kInMemory = false;
   const float* p[M];
-  HWY_INLINE float operator()(int r, std::size_t k) const { return p[r][k]; }
+  HWY_INLINE const float* at(int r, std::size_t k) const { return p[r] + k; }
 };
 struct ColumnsOfA {  // A(r, k) = p[k * stride + r]
+  static constexpr bool kInMemory = false;
   const float* p;
   std::size_t stride;
-  HWY_INLINE float operator()(int r, std::size_t k) const { return p[k * stride + r]; }
+  HWY_INLINE const float* at(int r, std::size_t k) const { return p + k * stride + r; }
 };
 
 template <int M, int N>
 struct Tile {
   VF c[M][N];
 };
+
+// sums[v] += *a * x[v]. AVX-512 can take a from memory N times instead of once into a register: 24 x 1 sums from 25
+// instructions, where a 12 x 2 tile has 38 (docs/decisions/0019).
+template <bool kInMemory, int N>
+HWY_INLINE void MulAddRow(const float* a, const VF (&x)[N], VF (&sums)[N]) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (kInMemory) {
+    return Unroll<N>([&](auto v) REEL_INLINE {  // by hand: g++ 12 does it for N = 1 at best
+      asm("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(sums[v].raw) : "v"(x[v].raw), "m"(*a));
+    });
+  }
+#endif
+  const VF y = hn::Set(DF(), *a);
+  Unroll<N>([&](auto v) REEL_INLINE { sums[v] = hn::MulAdd(y, x[v], sums[v]); });
+}
 
 template <int M, int N>
 HWY_INLINE void ZeroTile(Tile<M, N>& tile) {
@@ -83,20 +100,19 @@ struct RowsOfB {  // B(k) = rows[k] + offset
   HWY_INLINE const float* operator()(std::size_t k) const { return rows[k] + offset; }
 };
 
+// tile += A B for step k.
+template <int M, int N, class A, class B>
+HWY_INLINE void MulStep(std::size_t k, const A& a, const B& b, Tile<M, N>& tile) {
+  VF x[N];
+  const float* HWY_RESTRICT row = b(k);
+  Unroll<N>([&](auto v) REEL_INLINE { x[v] = hn::LoadU(DF(), row + v * kLanes); });
+  Unroll<M>([&](auto r) REEL_INLINE { MulAddRow<A::kInMemory>(a.at(r, k), x, tile.c[r]); });
+}
 // tile += A B over steps [first, last).
 template <int M, int N, class A, class B>
 HWY_INLINE void MulTile(std::size_t first, std::size_t last, const A& a, const B& b, Tile<M, N>& tile) {
-  const DF d;
 #pragma GCC unroll 2
-  for (std::size_t k = first; k < last; ++k) {
-    VF x[N];
-    const float* HWY_RESTRICT row = b(k);
-    Unroll<N>([&](auto v) REEL_INLINE { x[v] = hn::LoadU(d, row + v * kLanes); });
-    Unroll<M>([&](auto r) REEL_INLINE {
-      const VF y = hn::Set(d, a(r, k));
-      Unroll<N>([&](auto v) REEL_INLINE { tile.c[r][v] = hn::MulAdd(y, x[v], tile.c[r][v]); });
-    });
-  }
+  for (std::size_t k = first; k < last; ++k) MulStep(k, a, b, tile);
 }
 template <int M, int N, class A>
 HWY_INLINE void MulTile(std::size_t n, const A& a, const float* HWY_RESTRICT panel, std::size_t stride,
