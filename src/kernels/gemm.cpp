@@ -7,32 +7,16 @@
 
 #include "base/error.h"
 #include "kernels/cpu.h"
+#include "kernels/gemm_few.h"
+#include "kernels/gemm_parts.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/gemm.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.
-#include "kernels/activation-inl.h"
 #include "kernels/gemm_tile-inl.h"
 #include "kernels/rows-inl.h"
 #include "kernels/simd-inl.h"
-
-#ifndef REEL_KERNELS_GEMM_ONCE
-#define REEL_KERNELS_GEMM_ONCE
-namespace reel::kernels {
-
-// A slice of the depth: B packed as [panels of columns][depth][panel width].
-struct Slice {
-  std::size_t first, depth;
-  bool is_first, is_last;
-  const float* packed;
-};
-struct Range {
-  std::size_t first, count;
-};
-
-}  // namespace reel::kernels
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace reel::kernels::HWY_NAMESPACE {
@@ -76,22 +60,6 @@ HWY_NOINLINE void GemmTile(const Gemm& g, const Slice& slice, const A& a, const 
       if (exists(r, v)) StoreFirst(tile.c[r][v], c + r * g.c_stride + v * kLanes, columns - v * kLanes);
     });
   }
-}
-
-// What follows finished sums, while they are in the cache.
-HWY_NOINLINE void Finish(const Gemm& g, const Range& rows, std::size_t column, std::size_t columns) {
-  if (g.before == nullptr && g.activation == Activation::kNone) return;
-  WithActivation(g.activation, [&](auto activation) REEL_INLINE {
-    for (std::size_t r = rows.first; r < rows.first + rows.count; ++r) {
-      float* c = g.c + r * g.c_stride + column;
-      float* before = g.before == nullptr ? nullptr : g.before + r * g.c_stride + column;
-      ForVectors(columns, [&](std::size_t i, auto extent) REEL_INLINE {
-        const VF x = Load(c + i, extent);
-        if (before != nullptr) Store(x, before + i, extent);
-        Store(decltype(activation)::Value(x), c + i, extent);
-      });
-    }
-  });
 }
 
 constexpr std::size_t kPackRows = 4;  // read side by side: as many streams as hardware follows
@@ -185,42 +153,7 @@ void Multiply(const Gemm& g, const Slice& slice, const Range& rows, const Range&
   }
 }
 
-// y = x W^T for no more than kFewWidth rows of x: W is read once, in place, as the broadcast operand; x^T is the panel.
-// Columns [columns.first, + count) of y.
-constexpr int kFewColumns = HWY_MAX_BYTES == 64 ? 12 : kTileRows, kFewVectors = 2;
-constexpr std::size_t kFewWidth = kFewVectors * kLanes;
-template <int M>
-HWY_NOINLINE void FewRowsTile(const Gemm& g, const float* xt, std::size_t column) {
-  const DF d;
-  RowsOfA<M> a;
-  Unroll<M>([&](auto r) REEL_INLINE { a.p[r] = g.b.data + (column + r) * g.b.stride; });
-  HWY_ALIGN float sums[M][kFewWidth];  // begin as in GemmTile: a row has the same bits among few rows as among many
-  for (int r = 0; r < M; ++r) {
-    for (std::size_t row = 0; row < kFewWidth; ++row) {
-      float start = g.accumulate && row < g.rows ? g.c[row * g.c_stride + column + r] : 0.0f;
-      if (g.bias != nullptr) start += g.bias[column + r];
-      sums[r][row] = start;
-    }
-  }
-  Tile<M, kFewVectors> tile;
-  UnrollTile<M, kFewVectors>([&](auto r, auto v) REEL_INLINE { tile.c[r][v] = hn::Load(d, sums[r] + v * kLanes); });
-  MulTile(g.depth, a, xt, kFewWidth, tile);
-  UnrollTile<M, kFewVectors>([&](auto r, auto v) REEL_INLINE { hn::Store(tile.c[r][v], d, sums[r] + v * kLanes); });
-  for (std::size_t row = 0; row < g.rows; ++row) {
-    for (int r = 0; r < M; ++r) g.c[row * g.c_stride + column + r] = sums[r][row];
-  }
-}
-void FewRows(const Gemm& g, const float* xt, const Range& columns) {
-  ForRowTiles<kFewColumns>(columns.count,
-                           [&](auto m, std::size_t i) REEL_INLINE { FewRowsTile<m>(g, xt, columns.first + i); });
-  Finish(g, {0, g.rows}, columns.first, columns.count);
-}
-void PackFewRows(const Gemm& g, float* xt) {
-  TransposePanel<kFewWidth>(g.a.data, g.a.stride, g.rows, g.depth, 1.0f, xt);
-}
-
 std::size_t PanelWidth() { return kGemmWidth; }
-std::size_t FewWidth() { return kFewWidth; }
 std::size_t TileRows() { return kGemmRows; }
 bool MustPackRows(const Gemm& g) { return g.form == Form::kDytX || !kRowsInPlace; }
 
@@ -233,39 +166,40 @@ namespace reel::kernels {
 HWY_EXPORT(PackA);
 HWY_EXPORT(PackB);
 HWY_EXPORT(Multiply);
-HWY_EXPORT(FewRows);
-HWY_EXPORT(PackFewRows);
 HWY_EXPORT(PanelWidth);
-HWY_EXPORT(FewWidth);
 HWY_EXPORT(TileRows);
 HWY_EXPORT(MustPackRows);
 
 namespace {
 
-std::size_t pieces_of(std::size_t n, std::size_t size) { return (n + size - 1) / size; }
-Range piece(std::size_t n, std::size_t pieces, std::size_t i) {
-  const std::size_t first = n * i / pieces;
-  return {first, n * (i + 1) / pieces - first};
-}
-
+// Bytes of a cache of this core; 0 where the system does not tell.
+#ifdef _SC_LEVEL3_CACHE_SIZE
+std::size_t bytes_of(int level) { return static_cast<std::size_t>(std::max(sysconf(level), 0L)); }
 std::size_t l2_bytes() {
-  static const std::size_t bytes = [] {
-    long found = 0;
-#ifdef _SC_LEVEL2_CACHE_SIZE
-    found = sysconf(_SC_LEVEL2_CACHE_SIZE);
-#endif
-    return static_cast<std::size_t>(std::max(found, 0L));
-  }();
+  static const std::size_t bytes = bytes_of(_SC_LEVEL2_CACHE_SIZE);
   return bytes;
 }
+std::size_t l3_bytes() {
+  static const std::size_t bytes = bytes_of(_SC_LEVEL3_CACHE_SIZE);
+  return bytes;
+}
+#else
+std::size_t l2_bytes() { return 0; }
+std::size_t l3_bytes() { return 0; }
+#endif
 
 // Rows of A that stay in L2 while panels of B pass by: 72 of 1152 deep are 332 KB and leave room for a panel (74 KB) in
 // an L2 of 512 KB, or beside a neighbour who has half of a larger one (144 rows lose up to 9 %, docs/decisions/0019).
 // Rows in place, which are read from everywhere, may be more.
 constexpr std::size_t kBlockRows = 72;
 std::size_t block_rows_in_place() { return std::clamp<std::size_t>(l2_bytes() / (512 << 10), 1, 4) * kBlockRows; }
-// Columns in blocks, so that all rows read the packed B of a block (6 MB) from L3: 4608 columns at once would be 21 MB.
-constexpr std::size_t kBlockColumns = 1280;
+// Columns in blocks, so that all rows read the packed B of a block from L3, and no more blocks than that needs: each
+// packs all rows of A anew. 4608 columns of 1152 are 21 MB: two Zen 3 cores, who share 32 MB with others, are 7 %
+// faster with blocks of 1280; on a Xeon with 260 MB all at once is 6 % faster.
+constexpr std::size_t kLeastColumns = 1280;
+std::size_t block_columns(std::size_t depth) {
+  return std::max(kLeastColumns, l3_bytes() / 8 / sizeof(float) / std::max<std::size_t>(1, depth));
+}
 // Depth of a slice. dy^T x packs both sides for every slice and waits twice, and C is read again: few slices, if rows
 // and panels of that depth fit L2.
 std::size_t slice_depth() { return l2_bytes() > (512 << 10) ? 2048 : 1280; }
@@ -275,15 +209,6 @@ constexpr std::size_t kChunks = 16, kLeastChunks = 4;
 // One stream of A is faster than six even where it need not be packed, if enough columns pay for it
 // (docs/decisions/0005).
 constexpr std::size_t kPackColumns = 192;
-
-void few_rows(const Gemm& g, std::size_t width, Threads& threads) {
-  float* xt = threads.shared_scratch(g.depth * width);
-  REEL_DISPATCH(PackFewRows)(g, xt);
-  const std::size_t pieces = pieces_of(g.columns, 64);
-  const auto compute = REEL_DISPATCH(FewRows);
-  threads.run(static_cast<std::int64_t>(pieces),
-              [&](std::int64_t i, int) { compute(g, xt, piece(g.columns, pieces, static_cast<std::size_t>(i))); });
-}
 
 // Columns [range.first, + count) of g as a product of its own.
 Gemm columns_of(const Gemm& g, const Range& range) {
@@ -354,10 +279,9 @@ void gemm(const Gemm& g, Threads& threads) {
   REEL_CHECK(g.depth == 0 || (g.a.stride >= (g.form == Form::kDytX ? g.rows : g.depth) &&
                               g.b.stride >= (g.form == Form::kXWt ? g.depth : g.columns)));
   const std::size_t width = REEL_DISPATCH(PanelWidth)();
-  const std::size_t few = REEL_DISPATCH(FewWidth)();
-  if (g.form == Form::kXWt && g.rows <= few) return few_rows(g, few, threads);
+  if (g.form == Form::kXWt && g.rows <= most_few_rows()) return gemm_few_rows(g, threads);
 
-  const std::size_t blocks = pieces_of(g.columns, kBlockColumns);
+  const std::size_t blocks = pieces_of(g.columns, block_columns(std::min(g.depth, slice_depth())));
   for (std::size_t i = 0; i < blocks; ++i) {
     const Range panels = piece(pieces_of(g.columns, width), blocks, i);
     const std::size_t first = panels.first * width;

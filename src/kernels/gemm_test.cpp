@@ -65,7 +65,7 @@ TEST(Gemm, EveryFormAndEpilogueMatchesTheReferenceOnEveryTarget) {
     for (std::uint64_t i = 0; i < 400 && !::testing::Test::HasFailure(); ++i) {
       const auto below = [&](std::uint64_t which, std::uint64_t n) { return random.below(i * 10 + which, n); };
       const std::uint64_t most = i % 20 == 0 ? 300 : 50;
-      const std::size_t depth = i % 40 == 0 ? 1281 + below(2, 1400) : below(2, most);  // several slices
+      const std::size_t depth = i % 40 == 0 ? 2049 + below(2, 700) : below(2, most);  // several slices
       Product p(static_cast<Form>(i % 3), 1 + below(0, most), 1 + below(1, most), depth, below(3, 3));
       p.g.accumulate = below(4, 2) == 0;
       if (below(5, 2) == 0) p.g.bias = p.bias.data();
@@ -77,7 +77,7 @@ TEST(Gemm, EveryFormAndEpilogueMatchesTheReferenceOnEveryTarget) {
   });
 }
 
-// Enough rows that each thread packs its own, for an L2 of any size; and more columns than are packed at once.
+// Enough rows that each thread packs its own; and more columns than are packed at once beside an L3 of up to 500 MB.
 TEST(Gemm, ManyRowsAndWideLayersMatchTheReferenceOnEveryTarget) {
   for_every_target([] {
     Threads threads(1);
@@ -89,6 +89,21 @@ TEST(Gemm, ManyRowsAndWideLayersMatchTheReferenceOnEveryTarget) {
       columns.g.bias = columns.bias.data(), columns.g.before = columns.before.data();
       columns.g.accumulate = true, columns.g.activation = Activation::kSilu;
       expect_matches_reference(columns, threads);
+    }
+    Product wide(Form::kDyW, 2, 9001, 2048);
+    wide.g.bias = wide.bias.data();
+    expect_matches_reference(wide, threads);
+  });
+}
+
+// As few rows as do without packing W, in panels of every width, and one more.
+TEST(Gemm, FewRowsMatchTheReferenceOnEveryTarget) {
+  for_every_target([] {
+    Threads threads(2);
+    for (std::size_t rows : {1, 4, 5, 8, 9, 15, 16, 17, 32, 33, 50, 64, 65}) {
+      Product p(Form::kXWt, rows, 150, 67, 1);
+      p.g.bias = p.bias.data(), p.g.accumulate = true, p.g.activation = Activation::kSilu;
+      expect_matches_reference(p, threads);
     }
   });
 }
@@ -107,11 +122,11 @@ TEST(Gemm, AnyNumberOfThreadsGivesTheSameBits) {
   for (Form form : {Form::kXWt, Form::kDyW, Form::kDytX}) {
     for (std::size_t rows : {3, 200, 1300}) {  // 1300: dy^T is packed by the thread that uses it
       const std::size_t columns = rows > 1000 ? 70 : 333;
-      Product one(form, rows, columns, 1500);
+      Product one(form, rows, columns, 2100);
       Threads single(1);
       gemm(one.g, single);
       for (int count : {2, 3, 8}) {
-        Product many(form, rows, columns, 1500);
+        Product many(form, rows, columns, 2100);
         Threads threads(count);
         gemm(many.g, threads);
         EXPECT_EQ(std::memcmp(one.c.data(), many.c.data(), one.c.size() * sizeof(float)), 0);
@@ -125,13 +140,13 @@ TEST(Gemm, ARowHasTheSameBitsWhateverRowsAreBesideIt) {
   Threads threads(1);
   for (Form form : {Form::kXWt, Form::kDyW}) {
     for (const bool accumulate : {false, true}) {
-      Product all(form, 50, 70, 1300), some(form, 50, 70, 1300);
+      Product all(form, 120, 70, 2100), some(form, 120, 70, 2100);
       for (Product* p : {&all, &some}) p->g.bias = p->bias.data(), p->g.accumulate = accumulate;
       gemm(all.g, threads);
       const float* a = some.g.a.data;
       float* c = some.g.c;
       some.g.rows = 0;
-      for (const std::size_t rows : {1, 2, 5, 7, 16, 17, 2}) {  // few at a time, and more than a panel is wide
+      for (const std::size_t rows : {1, 2, 5, 7, 16, 17, 2, 70}) {  // few at a time, and more than a panel is wide
         a += some.g.rows * some.g.a.stride, c += some.g.rows * some.g.c_stride;
         some.g.rows = rows, some.g.a.data = a, some.g.c = c;
         gemm(some.g, threads);

@@ -1,5 +1,5 @@
-// The register tile of gemm: how it reads A, and the memory it asks for while it computes. Compiled once per
-// instruction set (include after hwy/foreach_target.h).
+// The register tile of gemm: how it reads A, the memory it asks for while it computes, and what follows its sums.
+// Compiled once per instruction set (include after hwy/foreach_target.h).
 #if defined(REEL_KERNELS_GEMM_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef REEL_KERNELS_GEMM_TILE_INL_H_
 #undef REEL_KERNELS_GEMM_TILE_INL_H_
@@ -7,6 +7,10 @@
 #define REEL_KERNELS_GEMM_TILE_INL_H_
 #endif
 
+#include "kernels/activation-inl.h"
+#include "kernels/gemm.h"
+#include "kernels/gemm_parts.h"
+#include "kernels/rows-inl.h"
 #include "kernels/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -77,6 +81,22 @@ HWY_INLINE void ForGemmTiles(std::size_t rows, const F& f) {
   constexpr std::size_t kStep = kRowStep;
   ForRowTiles<kGemmRows / kRowStep>((rows + kStep - 1) / kStep, [&](auto steps, std::size_t first) REEL_INLINE {
     f(Int<steps * kRowStep>(), first * kStep, std::min(steps * kStep, rows - first * kStep));
+  });
+}
+
+// What follows finished sums, while they are in the cache.
+HWY_NOINLINE inline void Finish(const Gemm& g, const Range& rows, std::size_t column, std::size_t columns) {
+  if (g.before == nullptr && g.activation == Activation::kNone) return;
+  WithActivation(g.activation, [&](auto activation) REEL_INLINE {
+    for (std::size_t r = rows.first; r < rows.first + rows.count; ++r) {
+      float* c = g.c + r * g.c_stride + column;
+      float* before = g.before == nullptr ? nullptr : g.before + r * g.c_stride + column;
+      ForVectors(columns, [&](std::size_t i, auto extent) REEL_INLINE {
+        const VF x = Load(c + i, extent);
+        if (before != nullptr) Store(x, before + i, extent);
+        Store(decltype(activation)::Value(x), c + i, extent);
+      });
+    }
   });
 }
 
