@@ -16,8 +16,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace reel::kernels::HWY_NAMESPACE {
 
-// With AVX-512 24 rows and one vector, A packed and multiplied from memory: fewer instructions than any tile whose A
-// passes through registers, and panels of half the width pass through L2 half as often (docs/decisions/0019).
+// With AVX-512 24 rows and one vector, whose multiply-adds take A from memory: 25 instructions for 24 of them, where 12
+// x 2 has 38; and panels of half the width pass through L2 half as often (docs/decisions/0019).
 constexpr int kGemmRows = HWY_MAX_BYTES == 64 ? 24 : kTileRows, kGemmVectors = HWY_MAX_BYTES == 64 ? 1 : kTileVectors;
 constexpr std::size_t kGemmWidth = kGemmVectors * kLanes;
 // Heights of tiles are multiples of this; rows that do not exist are packed as zeros and not stored. Every height takes
@@ -39,7 +39,6 @@ constexpr int kFetchSteps = kUnroll ? 16 : 64;  // between two requests
 
 template <int M>
 struct PackedRowsOfA {  // A(r, k) = p[k * M + r]
-  static constexpr bool kInMemory = true;
   const float* p;
   HWY_INLINE const float* at(int r, std::size_t k) const { return p + k * M + static_cast<std::size_t>(r); }
 };
@@ -66,7 +65,8 @@ HWY_INLINE void MulTileFetching(std::size_t depth, const A& a, const float* pane
     if constexpr (kUnroll) {
       A here{a.at(0, first)};
       PanelOfB rows{b(first), kGemmWidth};
-      asm("" : "+r"(here.p), "+r"(rows.p));  // g++ would add an index to every address, and such an instruction is two
+      // g++ would add an index to every address, and an instruction with one counts as two.
+      asm("" : "+r"(here.p), "+r"(rows.p));
       Unroll<kFetchSteps>([&](auto i) REEL_INLINE { MulStep(i, here, rows, tile); });
     } else {
       MulTile(first, first + kFetchSteps, a, b, tile);

@@ -53,12 +53,10 @@ HWY_INLINE void UnrollTile(const F& f) {
 
 template <int M>
 struct RowsOfA {  // A(r, k) = p[r][k]
-  static constexpr bool kInMemory = false;
   const float* p[M];
   HWY_INLINE const float* at(int r, std::size_t k) const { return p[r] + k; }
 };
 struct ColumnsOfA {  // A(r, k) = p[k * stride + r]
-  static constexpr bool kInMemory = false;
   const float* p;
   std::size_t stride;
   HWY_INLINE const float* at(int r, std::size_t k) const { return p + k * stride + r; }
@@ -68,21 +66,6 @@ template <int M, int N>
 struct Tile {
   VF c[M][N];
 };
-
-// sums[v] += *a * x[v]. AVX-512 can take a from memory N times instead of once into a register: 24 x 1 sums from 25
-// instructions, where a 12 x 2 tile has 38 (docs/decisions/0019).
-template <bool kInMemory, int N>
-HWY_INLINE void MulAddRow(const float* a, const VF (&x)[N], VF (&sums)[N]) {
-#if HWY_TARGET == HWY_AVX3
-  if constexpr (kInMemory) {
-    return Unroll<N>([&](auto v) REEL_INLINE {  // by hand: g++ 12 does it for N = 1 at best
-      asm("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(sums[v].raw) : "v"(x[v].raw), "m"(*a));
-    });
-  }
-#endif
-  const VF y = hn::Set(DF(), *a);
-  Unroll<N>([&](auto v) REEL_INLINE { sums[v] = hn::MulAdd(y, x[v], sums[v]); });
-}
 
 template <int M, int N>
 HWY_INLINE void ZeroTile(Tile<M, N>& tile) {
@@ -106,7 +89,10 @@ HWY_INLINE void MulStep(std::size_t k, const A& a, const B& b, Tile<M, N>& tile)
   VF x[N];
   const float* HWY_RESTRICT row = b(k);
   Unroll<N>([&](auto v) REEL_INLINE { x[v] = hn::LoadU(DF(), row + v * kLanes); });
-  Unroll<M>([&](auto r) REEL_INLINE { MulAddRow<A::kInMemory>(a.at(r, k), x, tile.c[r]); });
+  Unroll<M>([&](auto r) REEL_INLINE {
+    const VF y = hn::Set(DF(), *a.at(r, k));
+    Unroll<N>([&](auto v) REEL_INLINE { tile.c[r][v] = hn::MulAdd(y, x[v], tile.c[r][v]); });
+  });
 }
 // tile += A B over steps [first, last).
 template <int M, int N, class A, class B>
