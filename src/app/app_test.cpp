@@ -84,6 +84,19 @@ TEST(App, NumbersOutOfRangeAreRefusedBeforeAnythingIsMeasured) {
   EXPECT_EQ(call({"bench", "train", "--tokens", "0"}), 2);
 }
 
+// As "$LISTS" is without LISTS: it would be taken for "not given", and something else measured.
+TEST(App, EmptyWordsAreRefused) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"bench", "attention", "--lists", ""},
+                                             {"bench", "gemm", "--json", ""},
+                                             {"sample", "none", "--parallel", ""},
+                                             {"inspect", ""}}) {
+    const Result result = reel(words);
+    EXPECT_EQ(result.code, 2) << words[0];
+    EXPECT_NE(result.err.find("empty"), std::string::npos) << result.err;
+  }
+}
+
 TEST(App, OptionsThatListsMakeUselessAreRefused) {
   const TempFolder folder;
   const std::string lists = folder / "lists.safetensors";

@@ -80,11 +80,16 @@ Option* Option::multiple_of(std::int64_t step) {
 Option* Option::not_negative() {
   return option_.check(number_that<double>([](double x) { return x >= 0; }, "0 or more")), this;
 }
+Option* Option::not_empty() {
+  const auto complaint = [](const std::string& word) {
+    return word.empty() ? "empty; name something or leave it out" : "";
+  };
+  return option_.check(CLI::Validator(complaint, "")), this;
+}
 Option* Option::to_write() {
   const auto complaint = [](const std::string& path) -> std::string {
     namespace fs = std::filesystem;
     std::error_code hidden;  // a folder that cannot be searched: writing says so
-    if (path.empty()) return "no name; name a file";
     const fs::file_status status = fs::status(path, hidden);
     if (fs::is_directory(status)) return fmt::format("{} is a folder; name a file in it", path);
     const fs::path parent = fs::path(path).parent_path(), folder = parent.empty() ? fs::path(".") : parent;
@@ -121,7 +126,7 @@ Option* Verb::add(const std::string& name, T& value, const std::string& help) {
 }
 
 Option* Verb::add_option(const std::string& name, std::string& value, const std::string& help) {
-  return add(name, value, help);
+  return add(name, value, help)->not_empty();
 }
 Option* Verb::add_option(const std::string& name, int& value, const std::string& help) {
   return add(name, value, help);

@@ -34,7 +34,8 @@ class Option {
   Option* between(double least, double most);
   Option* multiple_of(std::int64_t step);
   Option* not_negative();
-  Option* to_write();  // a file, not a folder, whose folder has to be there: said before the work, not after it
+  Option* not_empty();  // as "$FILE" is without a FILE: it would be taken for "not given"; every single text has this
+  Option* to_write();   // a file, not a folder, whose folder has to be there: said before the work, not after it
   Option* one_of(const std::vector<std::string>& words);
 
  private:

@@ -124,7 +124,11 @@ void SafetensorsFile::read_f32(const std::string& tensor, std::span<float> out) 
 
 void SafetensorsFile::read_f32(const std::string& tensor, std::size_t first, std::span<float> out) const {
   const auto& [info, all] = entry(tensor);
-  REEL_CHECK(first <= info.elements && out.size() <= info.elements - first);
+  if (first > info.elements || out.size() > info.elements - first) {
+    throw Error(fmt::format("{}: tensor '{}' has {} elements, of which {} from {} on were asked for", name_, tensor,
+                            info.elements, out.size(), first),
+                "ask for elements that it has");
+  }
   const std::size_t size = dtype_size(info.dtype);
   const std::span<const std::byte> data = all.subspan(first * size, out.size() * size);
   switch (info.dtype) {

@@ -158,6 +158,12 @@ TEST(Safetensors, APartOfATensorIsReadAlone) {
   parse(file).read_f32("x", 1, part);
   EXPECT_EQ(part, (std::vector<float>{-2, 3}));
   parse(file).read_f32("x", 4, std::span<float>());
+  for (const std::size_t first : {std::size_t{3}, std::size_t{5}, ~std::size_t{0}}) {
+    EXPECT_EQ(message_of([&] { parse(file).read_f32("x", first, part); }),
+              fmt::format("weights: tensor 'x' has 4 elements, of which 2 from {} on were asked for | ask for elements "
+                          "that it has",
+                          first));
+  }
 }
 
 TEST(Safetensors, IntegersAreExactOrRefused) {
