@@ -6,8 +6,8 @@
 
 Each round measures reel, then each peer, so that a slow moment of the machine hits all of them; the best round of each
 counts, and the ratios of the rounds stand beside it: where they scatter, so does the best. A ratio above 1 means that
-reel is faster. All f32. Peers get preallocated outputs where they accept them, and
-OpenBLAS the kernels of this CPU where its own detection falls back to SSE (set OPENBLAS_CORETYPE to choose yourself).
+reel is faster. All f32. Peers get preallocated outputs where they accept them, and OpenBLAS the kernels of this CPU
+where its own detection falls back to SSE (set OPENBLAS_CORETYPE to choose yourself).
 
   gemm       x W^T, dy W and dy^T x of a linear layer: torch.mm, cblas_sgemm
   attention  dense forward and backward: torch scaled_dot_product_attention

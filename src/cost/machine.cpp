@@ -8,6 +8,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/caches.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/threads.h"
@@ -19,25 +20,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string first_line(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
 std::string cpu_name() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("model name") && line.find(": ") != std::string::npos) return line.substr(line.find(": ") + 2);
   }
   return "unknown";
-}
-
-// "32K" or "260M" in bytes.
-double size_in_bytes(const std::string& text) {
-  const double value = std::atof(text.c_str());
-  return text.ends_with('K') ? value * 1024 : text.ends_with('M') ? value * 1024 * 1024 : value;
 }
 
 std::string quoted(const std::string& text) {
@@ -55,14 +43,9 @@ Machine describe_this_machine() {
   Machine machine;
   machine.cpu = cpu_name();
   machine.cores = default_threads();
-  for (int index = 0; index < 8; ++index) {
-    const fs::path cache = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index);
-    const std::string level = first_line(cache / "level");
-    if (level.empty()) break;
-    if (first_line(cache / "type") == "Instruction") continue;
-    const double bytes = size_in_bytes(first_line(cache / "size"));
-    (level == "1" ? machine.l1 : level == "2" ? machine.l2 : machine.l3) = bytes;
-  }
+  machine.l1 = static_cast<double>(caches().l1);
+  machine.l2 = static_cast<double>(caches().l2);
+  machine.l3 = static_cast<double>(caches().l3);
   machine.memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   return machine;
 }

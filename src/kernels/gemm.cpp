@@ -1,11 +1,11 @@
 #include "kernels/gemm.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 
+#include "base/caches.h"
 #include "base/error.h"
+#include "base/launched.h"
 #include "kernels/cpu.h"
 #include "kernels/gemm_few.h"
 #include "kernels/gemm_parts.h"
@@ -15,7 +15,6 @@
 #include <hwy/foreach_target.h>
 // After foreach_target.
 #include "kernels/gemm_tile-inl.h"
-#include "kernels/rows-inl.h"
 #include "kernels/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -121,7 +120,8 @@ void PackA(const Gemm& g, const Slice& slice, const Range& rows, float* packed) 
   }
 }
 
-// Rows x panels of C for one slice. packed_a: what PackA made of these rows; null: they are read in place.
+// Rows x panels of C for one slice. packed_a: what PackA made of these rows; null, if kRowsInPlace: read where they
+// are.
 void Multiply(const Gemm& g, const Slice& slice, const Range& rows, const Range& panels, const float* packed_a) {
   const std::size_t panel_floats = slice.depth * kGemmWidth;
   for (std::size_t p = panels.first; p < panels.first + panels.count; ++p) {
@@ -172,37 +172,20 @@ HWY_EXPORT(MustPackRows);
 
 namespace {
 
-// Bytes of a cache of this core; 0 where the system does not tell.
-#ifdef _SC_LEVEL3_CACHE_SIZE
-std::size_t bytes_of(int level) { return static_cast<std::size_t>(std::max(sysconf(level), 0L)); }
-std::size_t l2_bytes() {
-  static const std::size_t bytes = bytes_of(_SC_LEVEL2_CACHE_SIZE);
-  return bytes;
-}
-std::size_t l3_bytes() {
-  static const std::size_t bytes = bytes_of(_SC_LEVEL3_CACHE_SIZE);
-  return bytes;
-}
-#else
-std::size_t l2_bytes() { return 0; }
-std::size_t l3_bytes() { return 0; }
-#endif
-
 // Rows of A that stay in L2 while panels of B pass by: 72 of 1152 deep are 332 KB and leave room for a panel (74 KB) in
 // an L2 of 512 KB, or beside a neighbour who has half of a larger one (144 rows lose up to 9 %, docs/decisions/0019).
-// Rows in place, which are read from everywhere, may be more.
 constexpr std::size_t kBlockRows = 72;
-std::size_t block_rows_in_place() { return std::clamp<std::size_t>(l2_bytes() / (512 << 10), 1, 4) * kBlockRows; }
+// Depth of a slice. dy^T x packs both sides for every slice and waits twice, and C is read again: few slices, if rows
+// and panels of that depth fit L2.
+std::size_t slice_depth() { return caches().l2 > (512 << 10) ? 2048 : 1280; }
 // Columns in blocks, so that all rows read the packed B of a block from L3, and no more blocks than that needs: each
 // packs all rows of A anew. 4608 columns of 1152 are 21 MB: two Zen 3 cores, who share 32 MB with others, are 7 %
 // faster with blocks of 1280; on a Xeon with 260 MB all at once is 6 % faster.
-constexpr std::size_t kLeastColumns = 1280;
 std::size_t block_columns(std::size_t depth) {
-  return std::max(kLeastColumns, l3_bytes() / 8 / sizeof(float) / std::max<std::size_t>(1, depth));
+  constexpr std::size_t kLeastColumns = 1280;
+  static const std::size_t floats = caches().l3 / 8 / sizeof(float) / static_cast<std::size_t>(launched().on_host);
+  return std::max(kLeastColumns, floats / std::max<std::size_t>(1, depth));
 }
-// Depth of a slice. dy^T x packs both sides for every slice and waits twice, and C is read again: few slices, if rows
-// and panels of that depth fit L2.
-std::size_t slice_depth() { return l2_bytes() > (512 << 10) ? 2048 : 1280; }
 // For each thread at least, so that a slow moment of one does not keep the others waiting; fewer will do where rows
 // must be packed.
 constexpr std::size_t kChunks = 16, kLeastChunks = 4;
@@ -221,25 +204,23 @@ Gemm columns_of(const Gemm& g, const Range& range) {
   return part;
 }
 
-void multiply_block(const Gemm& g, std::size_t width, Threads& threads) {
-  const std::size_t panels = pieces_of(g.columns, width),
-                    slices = std::max<std::size_t>(1, pieces_of(g.depth, slice_depth()));
-  const std::size_t deepest = pieces_of(g.depth, slices);
+void multiply_block(const Gemm& g, std::size_t slices, std::size_t width, Threads& threads) {
+  const std::size_t panels = pieces_of(g.columns, width), deepest = pieces_of(g.depth, slices);
 
   // The pieces may depend on the number of threads: how rows and columns are cut does not change a bit of the result.
   const auto team = static_cast<std::size_t>(threads.count());
   const std::size_t tile = REEL_DISPATCH(TileRows)(), tiles = pieces_of(g.rows, tile);
-  const bool must_pack = REEL_DISPATCH(MustPackRows)(g), packs = must_pack || g.columns >= kPackColumns;
-  const std::size_t most_rows = packs ? kBlockRows : block_rows_in_place();
-  const std::size_t row_pieces = std::min(tiles, pieces_of(pieces_of(g.rows, most_rows), team) * team);
+  const std::size_t row_pieces = std::min(tiles, pieces_of(pieces_of(g.rows, kBlockRows), team) * team);
   const auto rows_of = [&](std::size_t i) {  // whole tiles
     const Range part = piece(tiles, row_pieces, i);
     return Range{part.first * tile, std::min(part.count * tile, g.rows - part.first * tile)};
   };
   // Rows of A are packed where they are used, while they are in L2, if there are enough pieces of rows for all threads
-  // (dy^T x 4096x4608x1152 on a Xeon: 309 instead of 283-297 GFLOP/s); else columns are cut too, and rows of dy^T
-  // packed for all.
-  const bool packed_in_place = packs && row_pieces >= (must_pack ? kLeastChunks : kChunks) * team;
+  // (dy^T x 4096x4608x1152 on a Xeon: 309 instead of 283-297 GFLOP/s); else columns are cut too, and rows that must be
+  // packed are packed for all.
+  const bool must_pack = REEL_DISPATCH(MustPackRows)(g);
+  const bool packed_in_place =
+      row_pieces >= (must_pack ? kLeastChunks : kChunks) * team && (must_pack || g.columns >= kPackColumns);
   const std::size_t panel_pieces = packed_in_place ? 1 : std::min(panels, pieces_of(kChunks * team, row_pieces));
   const bool pack_rows = must_pack || packed_in_place, shared_rows = pack_rows && panel_pieces > 1;
   float* packed = threads.shared_scratch(panels * width * deepest + (shared_rows ? tiles * tile * deepest : 0));
@@ -281,11 +262,12 @@ void gemm(const Gemm& g, Threads& threads) {
   const std::size_t width = REEL_DISPATCH(PanelWidth)();
   if (g.form == Form::kXWt && g.rows <= most_few_rows()) return gemm_few_rows(g, threads);
 
-  const std::size_t blocks = pieces_of(g.columns, block_columns(std::min(g.depth, slice_depth())));
+  const std::size_t slices = std::max<std::size_t>(1, pieces_of(g.depth, slice_depth()));
+  const std::size_t blocks = pieces_of(g.columns, block_columns(pieces_of(g.depth, slices)));
   for (std::size_t i = 0; i < blocks; ++i) {
     const Range panels = piece(pieces_of(g.columns, width), blocks, i);
     const std::size_t first = panels.first * width;
-    multiply_block(columns_of(g, {first, std::min(panels.count * width, g.columns - first)}), width, threads);
+    multiply_block(columns_of(g, {first, std::min(panels.count * width, g.columns - first)}), slices, width, threads);
   }
 }
 

@@ -1,5 +1,8 @@
 #include "kernels/gemm_few.h"
 
+#include <algorithm>
+
+#include "base/error.h"
 #include "kernels/cpu.h"
 #include "kernels/gemm_parts.h"
 
@@ -54,9 +57,11 @@ void FewRows(const Gemm& g, const float* xt, const Range& columns) {
   });
   Finish(g, {0, g.rows}, columns.first, columns.count);
 }
-void PackFewRows(const Gemm& g, float* xt) {
-  WithVectors(g.rows,
-              [&](auto n) REEL_INLINE { TransposePanel<n * kLanes>(g.a.data, g.a.stride, g.rows, g.depth, 1.0f, xt); });
+void PackFewRows(const Gemm& g, const Range& depth, float* xt) {
+  WithVectors(g.rows, [&](auto n) REEL_INLINE {
+    constexpr std::size_t kPanel = n * kLanes;
+    TransposePanel<kPanel>(g.a.data + depth.first, g.a.stride, g.rows, depth.count, 1.0f, xt + depth.first * kPanel);
+  });
 }
 
 std::size_t MostFewRows() { return kWidth; }
@@ -74,9 +79,15 @@ HWY_EXPORT(MostFewRows);
 std::size_t most_few_rows() { return REEL_DISPATCH(MostFewRows)(); }
 
 void gemm_few_rows(const Gemm& g, Threads& threads) {
+  REEL_CHECK(g.form == Form::kXWt && g.rows <= most_few_rows());
   float* xt = threads.shared_scratch(g.depth * most_few_rows());
-  REEL_DISPATCH(PackFewRows)(g, xt);
-  const std::size_t pieces = pieces_of(g.columns, 64);
+  const auto pack = REEL_DISPATCH(PackFewRows);
+  const std::size_t parts = pieces_of(g.depth, 512);
+  threads.run(static_cast<std::int64_t>(parts),
+              [&](std::int64_t i, int) { pack(g, piece(g.depth, parts, static_cast<std::size_t>(i)), xt); });
+  // Enough for many threads, if tiles stay whole.
+  const std::size_t most = pieces_of(g.columns, 12),
+                    pieces = std::clamp(4 * static_cast<std::size_t>(threads.count()), pieces_of(g.columns, 64), most);
   const auto compute = REEL_DISPATCH(FewRows);
   threads.run(static_cast<std::int64_t>(pieces),
               [&](std::int64_t i, int) { compute(g, xt, piece(g.columns, pieces, static_cast<std::size_t>(i))); });

@@ -20,8 +20,8 @@ namespace reel::kernels::HWY_NAMESPACE {
 // x 2 has 38; and panels of half the width pass through L2 half as often (docs/decisions/0019).
 constexpr int kGemmRows = HWY_MAX_BYTES == 64 ? 24 : kTileRows, kGemmVectors = HWY_MAX_BYTES == 64 ? 1 : kTileVectors;
 constexpr std::size_t kGemmWidth = kGemmVectors * kLanes;
-// Heights of tiles are multiples of this; rows that do not exist are packed as zeros and not stored. Every height takes
-// g++ 2 s.
+// Six heights of tiles, since each takes g++ 2 s: multiples of this. Rows that do not exist are packed as zeros and not
+// stored.
 constexpr int kRowStep = kGemmRows / 6;
 constexpr bool kRowsInPlace = kRowStep == 1;  // may be read without packing
 constexpr std::size_t kLineFloats = 16;       // of a cache line
@@ -34,8 +34,9 @@ struct Ahead {
   const float* panel;
   std::size_t lines;
 };
+// Steps between two requests. With AVX-512 they are unrolled: a loop around so few instructions takes 8 %.
 constexpr bool kUnroll = HWY_MAX_BYTES == 64;
-constexpr int kFetchSteps = kUnroll ? 16 : 64;  // between two requests
+constexpr int kFetchSteps = kUnroll ? 16 : 64;
 
 template <int M>
 struct PackedRowsOfA {  // A(r, k) = p[k * M + r]
@@ -44,9 +45,8 @@ struct PackedRowsOfA {  // A(r, k) = p[k * M + r]
 };
 
 // tile += A * panel, memory asked for evenly on the way: the stores of a tile all at once would hold every line buffer
-// for the time of a trip to memory. A tile of 12 x 2 at 4096x1152x1152 on one core of a Xeon, 174 GFLOP/s at most: 157
-// without any of it, 166 with it. On a Zen 3 core whose neighbours are busy in L3 the next panel and C give 3-14 %
-// (docs/decisions/0005).
+// for the time of a trip to memory (12 x 2 on one core of a Xeon, of 174 GFLOP/s: 163 without C, 166 with it). On a Zen
+// 3 core whose neighbours are busy in L3 the next panel and C give 3-14 % (docs/decisions/0005).
 template <int M, class A>
 HWY_INLINE void MulTileFetching(std::size_t depth, const A& a, const float* panel, const Ahead& ahead,
                                 Tile<M, kGemmVectors>& tile) {
@@ -79,7 +79,7 @@ HWY_INLINE void MulTileFetching(std::size_t depth, const A& a, const float* pane
 template <class F>
 HWY_INLINE void ForGemmTiles(std::size_t rows, const F& f) {
   constexpr std::size_t kStep = kRowStep;
-  ForRowTiles<kGemmRows / kRowStep>((rows + kStep - 1) / kStep, [&](auto steps, std::size_t first) REEL_INLINE {
+  ForRowTiles<kGemmRows / kRowStep>(pieces_of(rows, kStep), [&](auto steps, std::size_t first) REEL_INLINE {
     f(Int<steps * kRowStep>(), first * kStep, std::min(steps * kStep, rows - first * kStep));
   });
 }
