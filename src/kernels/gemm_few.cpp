@@ -15,7 +15,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace reel::kernels::HWY_NAMESPACE {
 
-// x^T is the panel, N vectors of rows wide; rows of W are the broadcast operand, kColumns<N> of them in a tile.
+// x^T is the panel, N vectors of rows wide; rows of W are the broadcast operand, kColumns<N> of them in a tile (12 are
+// 2-6 % faster than 8 with one vector of AVX-512).
 template <int N>
 constexpr int kColumns = N <= 2 && kTileVectors == 4 ? 12 : kTileRows;
 
