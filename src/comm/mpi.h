@@ -28,7 +28,7 @@ class Session {
 
  private:
   std::unique_ptr<Comm> world_;
-  int exceptions_;
+  [[maybe_unused]] int exceptions_;  // nobody asks for it where MPI is left out
 };
 
 // Ends all ranks, this one included, where MPI runs with several; otherwise returns.
