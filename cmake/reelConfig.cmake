@@ -1,5 +1,5 @@
 # find_package(reel): reel::reel is everything, reel::base, reel::attention, ... are its rooms. Includes are written as inside
-# reel: #include "attention/forward.h".
+# reel: #include "reel/attention/attention.h".
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 find_dependency(fmt)

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "base/random.h"
+#include "reel/base/random.h"
 #include "reel/parallel.h"
 
 using namespace reel;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the includes under src/ to the rooms that CMakeLists.txt declares, and docs/architecture.md to both.
+"""Holds the includes under src/reel to the rooms that CMakeLists.txt declares, and docs/architecture.md to both.
 
 `reel_room(attention USES base kernels ...)` says which rooms attention may include; what a used room uses may be used
 too. The table in docs/architecture.md shows the same to people: room | holds | may use, where "-" is nothing, "all" is
@@ -39,7 +39,7 @@ def check_declarations(rooms, folders):
                 yield f"CMakeLists.txt: rooms {room} and {used} use each other; move what they share into a room below both"
     for folder in folders:
         if folder not in rooms:
-            yield f"src/{folder}: not a room; add reel_room({folder} USES ...) to CMakeLists.txt"
+            yield f"src/reel/{folder}: not a room; add reel_room({folder} USES ...) to CMakeLists.txt"
 
 
 def check_includes(rooms, room, path, text):
@@ -48,9 +48,10 @@ def check_includes(rooms, room, path, text):
         match = re.match(r'\s*#\s*(?:include|define\s+HWY_TARGET_INCLUDE)\s+"([^"]+)"', line)
         if not match:
             continue
-        where, _, name = match[1].partition("/")
-        if not name or where not in rooms:
-            yield f'{path}:{number}: "{match[1]}" does not name its room; write it from src/, like "{room}/{match[1]}"'
+        where, _, name = match[1].removeprefix("reel/").partition("/")
+        if not match[1].startswith("reel/") or not name or where not in rooms:
+            example = f"reel/{room}/{match[1].rpartition('/')[2]}"
+            yield f'{path}:{number}: "{match[1]}" does not name its room; write it from src/, like "{example}"'
         elif where not in allowed:
             may = ", ".join(sorted(allowed - {room})) or "no other room"
             yield (
@@ -86,7 +87,9 @@ def check_table(rooms, page):
 
 def check(root):
     rooms = declared((root / "CMakeLists.txt").read_text())
-    src = root / "src"
+    src = root / "src/reel"
+    if not any(src.glob("*/*.cpp")):
+        yield "src/reel: no sources; the rooms have moved, so must this script"
     yield from check_declarations(rooms, sorted(p.name for p in src.iterdir() if any(p.glob("**/*.*"))))
     for path in sorted(src.glob("**/*")):
         room = path.relative_to(src).parts[0]

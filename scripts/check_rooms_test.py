@@ -28,7 +28,7 @@ TABLE = """
 
 class CheckRooms(unittest.TestCase):
     def includes(self, room, text):
-        return list(check_rooms.check_includes(ROOMS, room, f"src/{room}/a.cpp", text))
+        return list(check_rooms.check_includes(ROOMS, room, f"src/reel/{room}/a.cpp", text))
 
     def table(self, page):
         return list(check_rooms.check_table(ROOMS, page))
@@ -37,23 +37,23 @@ class CheckRooms(unittest.TestCase):
         self.assertEqual(check_rooms.declared(CMAKE), ROOMS)
 
     def test_what_a_used_room_uses_may_be_used(self):
-        self.assertEqual(self.includes("attention", '#include "base/error.h"\n#include <vector>\n'), [])
-        self.assertEqual(self.includes("kernels", '#define HWY_TARGET_INCLUDE "kernels/a.cpp"\n'), [])
+        self.assertEqual(self.includes("attention", '#include "reel/base/error.h"\n#include <vector>\n'), [])
+        self.assertEqual(self.includes("kernels", '#define HWY_TARGET_INCLUDE "reel/kernels/a.cpp"\n'), [])
 
     def test_forbidden_include_is_named_with_its_line(self):
-        problems = self.includes("kernels", '#include "base/error.h"\n#include "attention/lists.h"\n')
+        problems = self.includes("kernels", '#include "reel/base/error.h"\n#include "reel/attention/lists.h"\n')
         self.assertEqual(len(problems), 1)
-        self.assertIn("src/kernels/a.cpp:2: room kernels may not use attention", problems[0])
+        self.assertIn("src/reel/kernels/a.cpp:2: room kernels may not use attention", problems[0])
 
     def test_include_without_room_is_named(self):
-        self.assertIn('write it from src/, like "base/error.h"', self.includes("base", '#include "error.h"\n')[0])
+        self.assertIn('write it from src/, like "reel/base/error.h"', self.includes("base", '#include "error.h"\n')[0])
 
     def test_cycles_unknown_rooms_and_stray_folders_are_named(self):
         rooms = {"base": ["kernels"], "kernels": ["base"], "app": ["tape"]}
         problems = "\n".join(check_rooms.check_declarations(rooms, ["base", "attic"]))
         self.assertIn("base and kernels use each other", problems)
         self.assertIn("app uses tape", problems)
-        self.assertIn("src/attic: not a room", problems)
+        self.assertIn("src/reel/attic: not a room", problems)
 
     def test_table_that_agrees_is_quiet(self):
         self.assertEqual(self.table(TABLE), [])

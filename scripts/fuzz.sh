@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the fuzz drivers (src/*/*_fuzz.cpp) with clang and runs each for FUZZ_SECONDS.
+# Builds the fuzz drivers (src/reel/*/*_fuzz.cpp) with clang and runs each for FUZZ_SECONDS.
 #
 # A driver starts from tests/fuzz/<driver> (replayed by `make test`) and collects what it finds in
 # build/fuzz/corpus/<driver>. An input that breaks something is left as build/fuzz/<driver>-crash-...: fix the reader and
@@ -9,8 +9,8 @@ cd "$(dirname "$0")/.."
 
 drivers=$(find src -name '*_fuzz.cpp' -exec basename {} .cpp \; | sort)
 if [ -z "$drivers" ]; then
-  echo "fuzz: there is no src/*/*_fuzz.cpp"
-  exit 0
+  echo "fuzz: there is no src/reel/*/*_fuzz.cpp"
+  exit 1
 fi
 mkdir -p build/fuzz
 cmake --preset fuzz -DREEL_NO_MPI=ON >build/fuzz/configure.log || { cat build/fuzz/configure.log; exit 1; }

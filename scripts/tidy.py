@@ -34,7 +34,9 @@ def base():
 
 
 def candidates():
-    sources = sorted(p for p in ROOT.glob("src/*/*.cpp") if not p.stem.endswith(("_test", "_fuzz")))
+    sources = sorted(p for p in ROOT.glob("src/reel/*/*.cpp") if not p.stem.endswith(("_test", "_fuzz")))
+    if not sources:
+        sys.exit("tidy: there is no src/reel/*/*.cpp")
     since = [] if os.environ.get("TIDY") == "all" else base()
     if since:
         names = git("diff", "--name-only", "--relative", *since) + git("ls-files", "--others", "--exclude-standard")

@@ -10,11 +10,11 @@
 // examples/three_axes.cpp is a whole program.
 #pragma once
 
-#include "comm/comm.h"           // groups of ranks
-#include "comm/mpi.h"            // ranks that mpirun started
-#include "parallel/attention.h"  // Ulysses x Ring
-#include "parallel/cut.h"        // where an axis is cut
-#include "parallel/shard.h"      // split, switch_shard, gather
-#include "parallel/team.h"       // plans and their groups
-#include "parallel/zero.h"       // the sharded optimizer
-#include "tape/operations.h"     // what is computed between them
+#include "reel/comm/comm.h"           // groups of ranks
+#include "reel/comm/mpi.h"            // ranks that mpirun started
+#include "reel/parallel/attention.h"  // Ulysses x Ring
+#include "reel/parallel/cut.h"        // where an axis is cut
+#include "reel/parallel/shard.h"      // split, switch_shard, gather
+#include "reel/parallel/team.h"       // plans and their groups
+#include "reel/parallel/zero.h"       // the sharded optimizer
+#include "reel/tape/operations.h"     // what is computed between them

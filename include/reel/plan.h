@@ -2,11 +2,11 @@
 // reel::plan. examples/plan.cpp is a program that uses it.
 #pragma once
 
-#include "plan/baselines.h"
-#include "plan/gather.h"
-#include "plan/imbalance.h"
-#include "plan/partition.h"
-#include "plan/planner.h"
-#include "plan/reuse.h"
-#include "plan/strategy.h"
-#include "plan/work.h"
+#include "reel/plan/baselines.h"
+#include "reel/plan/gather.h"
+#include "reel/plan/imbalance.h"
+#include "reel/plan/partition.h"
+#include "reel/plan/planner.h"
+#include "reel/plan/reuse.h"
+#include "reel/plan/strategy.h"
+#include "reel/plan/work.h"

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "attention/attention.h"
+#include "reel/attention/attention.h"
 
 int main() {
   using namespace reel::attention;

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "comm/mpi.h"
-#include "comm/testing.h"
+#include "reel/comm/mpi.h"
+#include "reel/comm/testing.h"
 
 namespace {
 

@@ -1,3 +1,0 @@
-#include "app/app.h"
-
-int main(int argc, char** argv) { return reel::app::run(argc, argv); }

@@ -1,0 +1,52 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "reel/app/testing.h"
+#include "reel/base/error.h"
+#include "reel/base/safetensors.h"
+
+namespace reel::app {
+namespace {
+
+using testing::reel;
+using testing::Result;
+
+const std::string kFixture = REEL_SOURCE_DIR "/tests/oracle/fixtures/stdit3";
+
+// reel denoise with the fixture's inputs but `missing`, and with one that no model takes.
+Result denoise_without(const std::vector<std::string>& missing) {
+  const std::string in = ::testing::TempDir() + "reel_denoise_in.safetensors",
+                    out = ::testing::TempDir() + "reel_denoise_out.safetensors";
+  const SafetensorsFile given = SafetensorsFile::open(kFixture + "/in.safetensors");
+  SafetensorsWriter writer;
+  std::vector<Buffer<float>> values;
+  for (const std::string& name : given.names()) {
+    if (std::find(missing.begin(), missing.end(), name) != missing.end()) continue;
+    values.push_back(given.read_f32(name));
+    writer.add(name, given.info(name).shape, values.back());
+  }
+  const std::vector<float> one(1);
+  writer.add("guidance", {1}, one);
+  writer.write(in);
+  Result result = reel({"denoise", kFixture, "--inputs", in, "--outputs", out});
+  std::filesystem::remove(in);
+  std::filesystem::remove(out);
+  return result;
+}
+
+TEST(Denoise, AllMissingInputsAreNamedInOneError) {
+  const Result result = denoise_without({"timestep", "fps"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_NE(result.err.find("there is no timestep, no fps\n"), std::string::npos) << result.err;
+}
+
+TEST(Denoise, InputsThatNoModelTakesAreSaid) {
+  const Result result = denoise_without({});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.err.find("guidance is not looked at\n"), std::string::npos) << result.err;
+}
+
+}  // namespace
+}  // namespace reel::app

@@ -1,0 +1,210 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "reel/app/app.h"
+#include "reel/app/traffic.h"
+#include "reel/base/error.h"
+#include "reel/base/progress.h"
+#include "reel/base/safetensors.h"
+#include "reel/comm/mpi.h"
+#include "reel/data/gif.h"
+#include "reel/data/png.h"
+#include "reel/data/video_file.h"
+#include "reel/model/folder.h"
+#include "reel/train/checkpoint.h"
+#include "reel/train/sampling.h"
+
+namespace reel::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct SampleOptions {
+  std::string run, label, prompt, out = "clip.mp4", plan, traffic;
+  std::int64_t steps = 30, count = 1, seed = 0;
+  double guidance = -1;
+  bool last = false, ancestral = false, dense = false;
+  int threads = default_threads();
+};
+
+std::string caption_of(const SampleOptions& o, const data::Source& source) {
+  if (!o.label.empty() && !o.prompt.empty()) throw Error("--label and --prompt were both given", "give one of them");
+  if (o.label.empty()) return o.prompt;
+  const std::vector<std::string> labels = source.labels();
+  if (labels.empty()) throw Error("--label: the clips of this run have no labels", "describe the clip with --prompt");
+  char* end = nullptr;
+  const long number = std::strtol(o.label.c_str(), &end, 10);
+  if (*end != '\0') return labels[static_cast<std::size_t>(source.label_of(o.label))];
+  if (number < 0 || number >= static_cast<long>(labels.size())) {
+    throw Error(fmt::format("--label is {}", number),
+                fmt::format("use 0 to {}: {}", labels.size() - 1, fmt::join(labels, ", ")));
+  }
+  return labels[static_cast<std::size_t>(number)];
+}
+
+enum class Kind { kMp4, kGif, kPng, kTensor };
+
+Kind kind_of(const std::string& path) {
+  const std::string extension = fs::path(path).extension();
+  if (extension == ".mp4") return Kind::kMp4;
+  if (extension == ".gif") return Kind::kGif;
+  if (extension == ".png") return Kind::kPng;
+  if (extension == ".safetensors") return Kind::kTensor;
+  throw Error(fmt::format("--out {}: unknown kind of file", path),
+              "use .mp4, .gif, .png (contact sheet) or .safetensors");
+}
+
+void write(const SampleOptions& o, const train::RunConfig& config, const data::Format& format,
+           std::span<const float> values) {
+  const Kind kind = kind_of(o.out);
+  const std::size_t each = format.values(), count = values.size() / each;
+  if (kind == Kind::kTensor) {
+    SafetensorsWriter writer;
+    writer.add("sample",
+               {static_cast<std::int64_t>(count), format.channels, format.frames, format.height, format.width}, values);
+    return writer.write(o.out);
+  }
+  std::vector<std::vector<data::Image>> clips;
+  for (std::size_t i = 0; i < count; ++i) clips.push_back(data::images_of(values.subspan(i * each, each), format));
+  if (kind == Kind::kPng) {
+    const std::int64_t scale = std::max<std::int64_t>(1, 64 / format.width);
+    return data::write_png(o.out, data::contact_sheet(clips, scale));
+  }
+  std::vector<data::Image> frames;  // several clips play side by side
+  for (std::int64_t t = 0; t < format.frames; ++t) {
+    std::vector<data::Image> row;
+    row.reserve(clips.size());
+    for (const auto& clip : clips) row.push_back(clip[static_cast<std::size_t>(t)]);
+    frames.push_back(row.size() == 1 ? row[0] : data::contact_sheet({row}, 1, 1));
+  }
+  if (kind == Kind::kMp4) return data::write_mp4(o.out, frames, config.video.fps);
+  data::write_gif(o.out, frames, config.video.fps);
+}
+
+void sample(const SampleOptions& o) {
+  const Kind kind = kind_of(o.out);  // before minutes of work
+  if (kind == Kind::kMp4 && !data::video_supported()) {
+    throw Error("this build has no FFmpeg, so it cannot write mp4", "use --out clip.gif or clip.png");
+  }
+  comm::Session session;
+  comm::Comm& world = session.world();
+  const parallel::Plan plan = parallel::parse_plan(o.plan);
+  parallel::Team team(world, plan);
+  const std::string file = o.run + "/config.toml";
+  if (!fs::exists(file))
+    throw Error(fmt::format("{}: not a run: no config.toml", o.run), "give the folder of `reel train`");
+  const std::string checkpoint = train::latest_checkpoint(o.run);
+  if (checkpoint.empty())
+    throw Error(fmt::format("{}: no checkpoint yet", o.run), "train.checkpoint_every says when there is one");
+  const train::RunConfig config = train::load_run(file, {}, checkpoint);
+  model::check_plan(config.model.family, plan);
+  world.shared().limit = config.parallel.wait_seconds;
+  const auto model = model::make_denoiser(config.model, tape::Parameters::With::kValues);
+  const bool average = !o.last && fs::exists(checkpoint + "/ema.safetensors");
+  model::load_weights(*model, average ? checkpoint + "/ema.safetensors" : checkpoint);
+
+  const data::Format format{config.model.channels, config.video.frames, config.video.height,
+                            config.video.width,    config.text_tokens,  config.text_width};
+  const auto source = data::make_source(config.data, format);
+  const std::string caption = caption_of(o, *source);
+  const Buffer<float> text = caption.empty() ? train::null_text(*model, config) : source->text_of(caption);
+  Buffer<float> texts(text.size() * static_cast<std::size_t>(o.count));
+  Buffer<float> clips = Buffer<float>::zeros(source->format().values() * static_cast<std::size_t>(o.count));
+  const bool held_out = source->size(data::Split::kValidation) > 0;
+  for (std::int64_t i = 0; i < o.count; ++i) {
+    std::copy(text.begin(), text.end(), texts.data() + static_cast<std::size_t>(i) * text.size());
+    data::Clip given;
+    if (config.diffusion.conditioning_frames > 0 &&
+        source->read(held_out ? data::Split::kValidation : data::Split::kTraining, i, given)) {
+      std::copy(given.values.begin(), given.values.end(),
+                clips.data() + static_cast<std::size_t>(i) * given.values.size());
+    }
+  }
+  Threads threads(o.threads);
+  if (world.size() > 1) threads.set_poll([&world] { world.poll(); });
+  tape::Pool pool;
+  const auto controller =
+      o.dense ? nullptr : train::make_controller(config, {.seed = static_cast<std::uint64_t>(config.train.seed)});
+  const std::string state = checkpoint + "/sparsity.safetensors";  // none where the run has only just turned sparse
+  if (controller != nullptr && fs::exists(state)) controller->load(state);
+  if (controller != nullptr && world.rank() == 0) {
+    controller->on_fallback = [told = false](std::int64_t, int layer) mutable {
+      if (std::exchange(told, true)) return;
+      fmt::print(stderr, "reel: predicted scores of layer {} are not finite; it is dense for this pass\n", layer);
+    };
+  }
+  long long trained_steps = 0;
+  if (std::sscanf(fs::path(checkpoint).filename().c_str(), "step-%lld", &trained_steps) != 1) {
+    trained_steps = config.train.steps;
+  }
+  std::optional<Progress> progress;
+  if (world.rank() == 0) progress.emplace("sample", o.steps);
+  // Groups of ranks take some of the clips each.
+  const parallel::Cut cut = parallel::even_cut(o.count, team.data().size());
+  const auto first = static_cast<std::size_t>(cut.begin(team.data().rank()));
+  const auto own = static_cast<std::size_t>(cut.size(team.data().rank()));
+  const std::size_t each = clips.size() / static_cast<std::size_t>(o.count);
+  const std::span<float> own_clips = std::span<float>(clips).subspan(first * each, own * each);
+  if (own > 0) {
+    train::sample_clips(config, *model, pool, threads,
+                        std::span<const float>(texts).subspan(first * text.size(), own * text.size()),
+                        {.steps = o.steps,
+                         .guidance = o.guidance >= 0 ? o.guidance : config.train.guidance,
+                         .seed = static_cast<std::uint64_t>(o.seed),
+                         .ancestral = o.ancestral,
+                         .sparsity = controller.get(),
+                         .team = &team,
+                         .first_sample = static_cast<std::int64_t>(first),
+                         .trained_steps = trained_steps,
+                         .progress =
+                             [&](std::int64_t step, std::int64_t) {
+                               if (progress) progress->update(step);
+                             }},
+                        own_clips);
+  }
+  std::vector<std::int64_t> bytes;
+  bytes.reserve(static_cast<std::size_t>(cut.parts()));
+  for (int r = 0; r < cut.parts(); ++r) bytes.push_back(cut.size(r) * static_cast<std::int64_t>(each * sizeof(float)));
+  team.data().all_gather_v(own_clips.data(), clips.data(), bytes);
+  write_traffic(world, o.traffic);
+  if (world.rank() != 0) return;
+  progress->finish();
+  write(o, config, source->format(), clips);
+  fmt::print("{}: {} clip{} of {}{}, {} steps, {} weights of {}\n", o.out, o.count, o.count == 1 ? "" : "s",
+             fs::canonical(o.run).filename().string(), caption.empty() ? "" : fmt::format(" \"{}\"", caption), o.steps,
+             average ? "averaged" : "last", fs::path(checkpoint).filename().string());
+}
+
+}  // namespace
+
+void add_sample(Verb& parser, Action& action) {
+  auto options = std::make_shared<SampleOptions>();
+  Verb* verb = parser.add_subcommand("sample", "makes clips with a trained model");
+  verb->add_option("run", options->run, "folder of a training run")->required()->type_name("RUN");
+  verb->add_option("--label", options->label, "number or name of a label of the data");
+  verb->add_option("--prompt", options->prompt, "words; for latents: number of a clip or file whose text to take");
+  verb->add_option("--steps", options->steps, "denoising steps")->between(1, 100000)->capture_default_str();
+  verb->add_option("--guidance", options->guidance, "classifier-free guidance; default: train.guidance of the run")
+      ->between(0.0, 100.0);
+  verb->add_option("--seed", options->seed, "same seed, same clip")->not_negative()->capture_default_str();
+  verb->add_option("--count", options->count, "clips, side by side")->between(1, 1024)->capture_default_str();
+  verb->add_option("--out", options->out, "clip.mp4, .gif, .png (contact sheet) or .safetensors")
+      ->to_write()
+      ->capture_default_str();
+  verb->add_flag("--dense", options->dense, "look at all keys, also with a model that was trained sparsely");
+  verb->add_flag("--last", options->last, "the last weights, not their average");
+  verb->add_flag("--ancestral", options->ancestral, "latte: draw with the learned variance instead of DDIM");
+  verb->add_option("--parallel", options->plan, kParallelHelp)->type_name("PLAN");
+  verb->add_option("--traffic", options->traffic, kTrafficHelp)->type_name("FILE.json")->to_write();
+  verb->add_option("--threads", options->threads, "threads")->between(1, 1024);
+  verb->callback([options, &action] { action = [options] { sample(*options); }; });
+}
+
+}  // namespace reel::app

@@ -1,0 +1,111 @@
+// What a kernel needs to compute one block of queries, the same for every instruction set. Strides are in floats.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "reel/attention/work.h"
+
+namespace reel::attention {
+
+// Keys of one block, in ascending order: token indices, or neighbours.
+struct KeyRun {
+  const std::int32_t* list;  // null: 0, 1, 2, ...
+  std::size_t count;
+  std::ptrdiff_t shift = 0;  // of all of them
+  std::size_t operator()(std::size_t i) const {
+    return static_cast<std::size_t>((list != nullptr ? list[i] : static_cast<std::ptrdiff_t>(i)) + shift);
+  }
+  // Those of keys [from, to), counted from `from`. Only for a run that is not shifted yet.
+  KeyRun within(std::size_t from, std::size_t to) const {
+    if (list == nullptr) return {nullptr, std::min(count, to) - std::min(count, from)};
+    const auto place = [&](std::size_t key) {
+      return std::lower_bound(list, list + count, key,
+                              [](std::int32_t a, std::size_t b) { return std::cmp_less(a, b); });
+    };
+    const std::int32_t* begin = place(from);
+    return {begin, static_cast<std::size_t>(place(to) - begin), -static_cast<std::ptrdiff_t>(from)};
+  }
+};
+
+template <class T>
+struct Rows {
+  T* data;
+  std::size_t stride;
+  T* operator[](std::size_t i) const { return data + i * stride; }
+};
+
+// Called after every step of keys, since a block may take tens of milliseconds: a link of 1 Gbit/s needs to be looked
+// after about every millisecond to stay busy.
+struct Poll {
+  const Threads* threads;
+  int thread;
+  void operator()() const { threads->poll(thread); }
+};
+
+struct ForwardBlock {
+  Rows<const float> q, k, v;  // q from the first query of the block, k and v of the whole head, or of a range of keys
+  std::size_t queries, d;
+  float scale;
+  KeyRun keys, next;  // of this block, and of the one that follows in the same head (to fetch them early)
+  Rows<float> out;
+  float* lse;
+  // Between ranges of keys `out` holds sums that are not normalised, and these the maximum and the sum of each query.
+  float *largest, *sum;
+  bool first_range, last_range;
+  bool no_keys;  // in any range
+  Poll poll;
+};
+
+struct BackwardBlock {
+  Rows<const float> q, k, v, out, dout;
+  std::size_t queries, d;
+  std::size_t next_queries;  // of the block that follows, whose rows of q, dout and dq come after those of this one
+  float scale;
+  KeyRun keys, next;
+  const float* lse;
+  Rows<float> dq, dk, dv;
+  bool accumulate;  // add to dq; dk and dv are always added to
+  float* delta;     // per query: written for the first range of keys of a block, read for the others; may be null
+  bool first_range;
+  Poll poll;
+};
+
+// Lists of one thread: those of the present block and the next.
+class BlockLists {
+ public:
+  explicit BlockLists(const KeyLists* lists) : lists_(lists) {}
+
+  // Runs of work.blocks[i] and of the block after it, if that belongs to the unit too.
+  std::pair<KeyRun, KeyRun> runs(const Work& work, const Unit& unit, std::int64_t i) {
+    const KeyRun now = i == unit.first ? run(work.blocks[static_cast<std::size_t>(i)]) : next_;
+    next_ = i + 1 < unit.last ? run(work.blocks[static_cast<std::size_t>(i + 1)]) : KeyRun{nullptr, 0};
+    return {now, next_};
+  }
+
+ private:
+  KeyRun run(const Block& block) {
+    if (block.group < 0) return {nullptr, static_cast<std::size_t>(block.tokens)};
+    const auto list = lists_->list(block.b, block.h, block.group);
+    if (lists_->granularity == 1) return {list.data(), list.size()};
+    side_ ^= 1;
+    std::vector<std::int32_t>& tokens = tokens_[side_];
+    lists_->tokens(block.b, block.h, block.group, tokens);
+    return {tokens.data(), tokens.size()};
+  }
+
+  const KeyLists* lists_;
+  KeyRun next_{nullptr, 0};
+  std::vector<std::int32_t> tokens_[2];  // tiles written out
+  int side_ = 0;
+};
+
+template <class T>
+Rows<T> rows_of(const View<T>& view, std::int64_t b, std::int64_t h, std::int64_t first) {
+  return {view.at(b, h, first), static_cast<std::size_t>(view.row)};
+}
+
+}  // namespace reel::attention

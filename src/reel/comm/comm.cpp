@@ -1,0 +1,228 @@
+#include "reel/comm/comm.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+#include "reel/base/buffer.h"
+#include "reel/base/error.h"
+
+namespace reel::comm {
+
+namespace {
+
+// A waiting rank gives its core to the others, which may be what it waits for: it yields for a moment, then sleeps.
+constexpr double kYieldSeconds = 1e-3;
+constexpr auto kSleep = std::chrono::microseconds(20);
+constexpr double kPollSeconds = 20e-6;
+
+char* bytes_of(const void* data) { return static_cast<char*>(const_cast<void*>(data)); }
+
+template <class T>
+void sum_in_rank_order(Comm& comm, std::span<T> x, const Where& where, const char* operation) {
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  Buffer<T> all(ranks * x.size());
+  const std::vector<std::int64_t> bytes(ranks, static_cast<std::int64_t>(x.size_bytes()));
+  comm.start_all_gather(x.data(), all.data(), bytes, where, operation).wait();
+  std::copy_n(all.data(), x.size(), x.data());
+  for (std::size_t r = 1; r < ranks; ++r) {
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] += all[r * x.size() + i];
+  }
+}
+
+}  // namespace
+
+Handle::Handle(std::unique_ptr<Pending> pending, std::shared_ptr<Shared> shared, Operation operation)
+    : pending_(std::move(pending)), shared_(std::move(shared)), operation_(std::move(operation)) {
+  if (pending_ != nullptr) ++shared_->in_flight;
+}
+
+Handle& Handle::operator=(Handle&& other) noexcept {
+  if (pending_ != nullptr) wait();
+  pending_ = std::move(other.pending_);
+  shared_ = std::move(other.shared_);
+  operation_ = std::move(other.operation_);
+  return *this;
+}
+
+Handle::~Handle() {
+  // While an exception flies the buffers go away with messages under way; the process is about to end then.
+  if (pending_ != nullptr && std::uncaught_exceptions() == 0) wait();
+  if (pending_ != nullptr) finish();
+}
+
+void Handle::finish() {
+  --shared_->in_flight;
+  pending_ = nullptr;
+}
+
+bool Handle::done() {
+  if (pending_ != nullptr && pending_->poll()) finish();
+  return pending_ == nullptr;
+}
+
+void Handle::wait() {
+  if (shared_ == nullptr) return;
+  const Timer timer;
+  const double start = shared_->recorder != nullptr ? shared_->recorder->now() : 0;
+  while (!done()) {
+    const double seconds = timer.seconds();
+    if (seconds > shared_->limit) {
+      const std::vector<int> peers = pending_->missing();
+      finish();
+      throw Error(fmt::format("{} of group {}{} waited {:.0f} s for rank {}", operation_.name, operation_.group,
+                              operation_.layer < 0
+                                  ? ""
+                                  : fmt::format(", layer {}, {},", operation_.layer, phase_name(operation_.phase)),
+                              seconds, fmt::join(peers, ", ")),
+                  "that rank is stuck, or the network between them is down; where it is only slow, raise "
+                  "parallel.wait_seconds");
+    }
+    if (seconds < kYieldSeconds) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(kSleep);
+    }
+  }
+  shared_->exposed += timer.seconds();
+  if (shared_->recorder != nullptr) {
+    Operation wait = operation_;
+    wait.name = "wait";
+    wait.bytes = 0;
+    shared_->recorder->record(std::move(wait), start, shared_->recorder->now() - start);
+  }
+  shared_ = nullptr;
+}
+
+Handle Comm::exchange(const char* operation, std::span<const Message> outgoing, std::span<const Message> incoming,
+                      const Where& where) {
+  const std::int64_t bytes = std::accumulate(outgoing.begin(), outgoing.end(), std::int64_t{0},
+                                             [](std::int64_t sum, const Message& m) { return sum + m.bytes; });
+  Operation record{.name = operation,
+                   .bytes = static_cast<double>(bytes),
+                   .layer = where.layer,
+                   .phase = where.phase,
+                   .group = name_};
+  if (std::strcmp(operation, "receive") != 0) {  // the sender's
+    shared_->traffic.add(where.layer, where.phase, operation, name_, bytes);
+  }
+  if (shared_->recorder != nullptr) shared_->recorder->record(record, shared_->recorder->now(), 0);
+  return {start(outgoing, incoming), shared_, std::move(record)};
+}
+
+Handle Comm::start_all_to_all(const void* send, Sizes send_bytes, void* receive, Sizes receive_bytes,
+                              const Where& where, const char* operation) {
+  const auto ranks = static_cast<std::size_t>(size_), own = static_cast<std::size_t>(rank_);
+  REEL_CHECK(send_bytes.size() == ranks && receive_bytes.size() == ranks && send_bytes[own] == receive_bytes[own]);
+  std::vector<Message> outgoing, incoming;
+  char *from = bytes_of(send), *to = bytes_of(receive);
+  std::vector<char*> blocks(ranks);
+  for (std::size_t r = 0; r < ranks; ++r) {
+    blocks[r] = from;
+    if (from != nullptr) from += send_bytes[r];
+  }
+  for (std::size_t r = 0; r < ranks; ++r) {
+    if (r == own) {
+      if (to != nullptr && send_bytes[r] > 0) std::memmove(to, blocks[r], static_cast<std::size_t>(send_bytes[r]));
+    } else if (receive_bytes[r] > 0) {
+      incoming.push_back({static_cast<int>(r), to, receive_bytes[r]});
+    }
+    if (to != nullptr) to += receive_bytes[r];
+  }
+  // Everybody begins with the next rank, so that no rank is everybody's first.
+  for (std::size_t i = 1; i < ranks; ++i) {
+    const std::size_t r = (own + i) % ranks;
+    if (send_bytes[r] > 0) outgoing.push_back({static_cast<int>(r), blocks[r], send_bytes[r]});
+  }
+  return exchange(operation, outgoing, incoming, where);
+}
+
+Handle Comm::start_all_gather(const void* own, void* all, Sizes bytes, const Where& where, const char* operation) {
+  const auto ranks = static_cast<std::size_t>(size_), mine = static_cast<std::size_t>(rank_);
+  REEL_CHECK(bytes.size() == ranks);
+  std::vector<Message> outgoing, incoming;
+  char* to = bytes_of(all);
+  for (std::size_t r = 0; r < ranks; ++r) {
+    if (r == mine) {
+      if (to != nullptr && bytes[r] > 0) std::memmove(to, own, static_cast<std::size_t>(bytes[r]));
+    } else if (bytes[r] > 0) {
+      incoming.push_back({static_cast<int>(r), to, bytes[r]});
+    }
+    if (to != nullptr) to += bytes[r];
+  }
+  for (std::size_t i = 1; i < ranks && bytes[mine] > 0; ++i) {
+    outgoing.push_back({static_cast<int>((mine + i) % ranks), bytes_of(own), bytes[mine]});
+  }
+  return exchange(operation, outgoing, incoming, where);
+}
+
+Handle Comm::start_send(const void* data, std::int64_t bytes, int to, int tag, const Where& where) {
+  const Message message{to, bytes_of(data), bytes, tag};
+  return exchange("send", {&message, 1}, {}, where);
+}
+
+Handle Comm::start_receive(void* data, std::int64_t bytes, int from, int tag, const Where& where) {
+  const Message message{from, data, bytes, tag};
+  return exchange("receive", {}, {&message, 1}, where);
+}
+
+void Comm::reduce_scatter(const float* x, Sizes counts, float* own, const Where& where) {
+  const auto ranks = static_cast<std::size_t>(size_), mine = static_cast<std::size_t>(rank_);
+  const auto count = static_cast<std::size_t>(counts[mine]);
+  std::vector<std::int64_t> send(ranks), receive(ranks, counts[mine] * std::int64_t{sizeof(float)});
+  for (std::size_t r = 0; r < ranks; ++r) send[r] = counts[r] * std::int64_t{sizeof(float)};
+  Buffer<float> parts(ranks * count);
+  start_all_to_all(x, send, parts.data(), receive, where, "reduce_scatter").wait();
+  if (own == nullptr) return;  // a ghost
+  std::copy_n(parts.data(), count, own);
+  for (std::size_t r = 1; r < ranks; ++r) {
+    for (std::size_t i = 0; i < count; ++i) own[i] += parts[r * count + i];
+  }
+}
+
+void Comm::all_reduce(std::span<float> x, const Where& where) {
+  // Large arrays: everybody sums a part and gives it to the others. 2 (n - 1) / n of the array are sent either way.
+  constexpr std::size_t kSmall = 4096;
+  if (x.size() <= kSmall) return sum_in_rank_order(*this, x, where, "all_reduce");
+  const std::int64_t ranks = size_, count = static_cast<std::int64_t>(x.size());
+  std::vector<std::int64_t> bytes(static_cast<std::size_t>(ranks)), own_bytes(static_cast<std::size_t>(ranks));
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    bytes[static_cast<std::size_t>(r)] =
+        (count * (r + 1) / ranks - count * r / ranks) * static_cast<std::int64_t>(sizeof(float));
+  }
+  const std::size_t first = static_cast<std::size_t>(count * rank_ / ranks);
+  const std::size_t mine = static_cast<std::size_t>(count * (rank_ + 1) / ranks) - first;
+  std::fill(own_bytes.begin(), own_bytes.end(), static_cast<std::int64_t>(mine * sizeof(float)));
+  Buffer<float> parts(mine * static_cast<std::size_t>(ranks));
+  start_all_to_all(x.data(), bytes, parts.data(), own_bytes, where, "all_reduce").wait();
+  for (std::size_t i = 0; i < mine; ++i) {
+    float sum = parts[i];
+    for (std::size_t r = 1; r < static_cast<std::size_t>(ranks); ++r) sum += parts[r * mine + i];
+    x[first + i] = sum;
+  }
+  start_all_gather(x.data() + first, x.data(), bytes, where, "all_reduce").wait();
+}
+
+void Comm::all_reduce(std::span<double> x, const Where& where) { sum_in_rank_order(*this, x, where, "all_reduce"); }
+
+void Comm::barrier(const Where& where) {
+  const char one = 1;
+  std::vector<char> all(static_cast<std::size_t>(size_));
+  const std::vector<std::int64_t> bytes(static_cast<std::size_t>(size_), 1);
+  start_all_gather(&one, all.data(), bytes, where, "barrier").wait();
+}
+
+void Comm::poll() {
+  if (shared_->in_flight == 0 || shared_->since_poll.seconds() < kPollSeconds) return;
+  progress();
+  shared_->since_poll.restart();
+}
+
+}  // namespace reel::comm

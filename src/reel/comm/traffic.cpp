@@ -1,0 +1,61 @@
+#include "reel/comm/traffic.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+#include <vector>
+
+#include "reel/comm/comm.h"
+
+namespace reel::comm {
+
+namespace {
+
+std::string rank_json(int rank, const Traffic& traffic) {
+  std::string text = fmt::format("{{\"rank\": {}, \"rows\": [", rank);
+  const char* separator = "";
+  for (const auto& [key, row] : traffic.rows()) {
+    const auto& [layer, phase, operation, group] = key;
+    text += fmt::format(
+        "{}\n  {{\"layer\": {}, \"phase\": \"{}\", \"operation\": \"{}\", \"group\": \"{}\", \"calls\": {}, "
+        "\"bytes_sent\": {}}}",
+        separator, layer < 0 ? "null" : std::to_string(layer), phase_name(phase), operation, group, row.calls,
+        row.bytes_sent);
+    separator = ",";
+  }
+  return text + "]}";
+}
+
+}  // namespace
+
+std::int64_t Traffic::bytes_sent() const {
+  return std::accumulate(rows_.begin(), rows_.end(), std::int64_t{0},
+                         [](std::int64_t sum, const auto& row) { return sum + row.second.bytes_sent; });
+}
+
+std::int64_t Traffic::bytes_sent(const std::string& operation, const Phase* phase) const {
+  std::int64_t sum = 0;
+  for (const auto& [key, row] : rows_) {
+    if (std::get<2>(key) == operation && (phase == nullptr || std::get<1>(key) == *phase)) sum += row.bytes_sent;
+  }
+  return sum;
+}
+
+std::string traffic_json(Comm& world) {
+  const std::string own = rank_json(world.rank(), world.shared().traffic);
+  const auto ranks = static_cast<std::size_t>(world.size());
+  const auto length = static_cast<std::int64_t>(own.size());
+  std::vector<std::int64_t> lengths(ranks), each(ranks, sizeof(std::int64_t));
+  world.all_gather_v(&length, lengths.data(), each);
+  std::string all(static_cast<std::size_t>(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0})), ' ');
+  world.all_gather_v(own.data(), all.data(), lengths);
+  std::string text = "{\"ranks\": [";
+  std::size_t at = 0;
+  for (const std::int64_t bytes : lengths) {
+    text += (at == 0 ? "\n" : ",\n") + all.substr(at, static_cast<std::size_t>(bytes));
+    at += static_cast<std::size_t>(bytes);
+  }
+  return text + "\n]}\n";
+}
+
+}  // namespace reel::comm

@@ -1,0 +1,34 @@
+#include "reel/data/video_file.h"
+
+#include "reel/base/error.h"
+#include "reel/base/file.h"
+
+namespace reel::data {
+
+void write_mp4(const std::string& path, std::span<const Image> frames, double fps, std::int64_t scale) {
+  write_file_atomically(path, mp4_bytes(frames, fps, scale));
+}
+
+#ifdef REEL_WITH_FFMPEG
+
+bool video_supported() { return true; }
+
+#else
+
+bool video_supported() { return false; }
+
+namespace {
+
+[[noreturn]] void left_out() {
+  throw Error("FFmpeg was left out of this build: no video files",
+              "install libavformat-dev libavcodec-dev libavutil-dev libswscale-dev and build again");
+}
+
+}  // namespace
+
+std::string mp4_bytes(std::span<const Image>, double, std::int64_t) { left_out(); }
+Video read_video(const std::string&, const Cut&) { left_out(); }
+
+#endif
+
+}  // namespace reel::data

@@ -1,0 +1,60 @@
+#include "reel/model/clips.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "reel/model/modules.h"
+#include "reel/parallel/lists.h"
+#include "reel/parallel/shard.h"
+
+namespace reel::model {
+
+namespace {
+
+template <class Value>
+std::vector<Value> values_of_clips(const std::vector<Value>& all, std::int64_t batch, std::int64_t first,
+                                   std::int64_t last) {
+  const std::int64_t each = static_cast<std::int64_t>(all.size()) / batch;
+  return {all.begin() + first * each, all.begin() + last * each};
+}
+
+}  // namespace
+
+Tensor forward_clips(Denoiser& model, Context& context, const Input& input) {
+  if (context.team == nullptr || context.team->data().size() == 1) return model.forward(context, input);
+  check_input(model.config(), input);
+  comm::Comm& groups = context.team->data();
+  const std::int64_t batch = input.latents.dim(0), ranks = context.team->world().size();
+  if (batch < groups.size()) {
+    throw Error(fmt::format("a batch of {} for {} data-parallel groups of ranks: some would have no clip", batch,
+                            groups.size()),
+                fmt::format("start {} ranks or fewer, or use a plan for {} ranks a clip",
+                            batch * context.team->plan().degree(), ranks));
+  }
+  const parallel::Cut cut = parallel::even_cut(batch, groups.size());
+  const std::int64_t first = cut.begin(groups.rank()), last = cut.end(groups.rank());
+  Input own = input;
+  own.latents = parallel::split(context.tape, groups, input.latents, 0, cut);
+  own.text = parallel::split(context.tape, groups, input.text, 0, cut);
+  own.times = values_of_clips(input.times, batch, first, last);
+  own.given_frames = values_of_clips(input.given_frames, batch, first, last);
+  own.text_mask = values_of_clips(input.text_mask, batch, first, last);
+  own.fps = values_of_clips(input.fps, batch, first, last);
+  // Those of the first clip of all count for every clip (stdit3.cpp).
+  own.height = values_of_clips(input.height, batch, 0, last - first);
+  own.width = values_of_clips(input.width, batch, 0, last - first);
+  const auto lists = context.lists;
+  if (lists != nullptr && lists->batch % batch == 0) {  // else attend says what is wrong
+    const std::int64_t each = lists->batch / batch;     // stdit3, latte: frames or places of a clip
+    std::vector<std::int64_t> items(static_cast<std::size_t>((last - first) * each));
+    std::iota(items.begin(), items.end(), first * each);
+    context.lists = std::make_shared<attention::KeyLists>(
+        parallel::part_of(*lists, {&items, 0, lists->heads, 0, lists->queries()}));
+  }
+  const Tensor sample = parallel::gather(context.tape, groups, model.forward(context, own), 0, cut);
+  context.lists = lists;
+  return sample;
+}
+
+}  // namespace reel::model

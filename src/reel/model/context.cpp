@@ -1,0 +1,52 @@
+#include "reel/model/context.h"
+
+#include <fmt/format.h>
+
+#include "reel/model/sparse_ranks.h"
+#include "reel/parallel/attention.h"
+#include "reel/parallel/lists.h"
+
+namespace reel::model {
+
+using attention::KeyLists;
+
+std::shared_ptr<const KeyLists> Context::given_lists(int layer, const Tensor& q, const Tensor& k,
+                                                     const Here& here) const {
+  const std::int64_t batch = here.items ? here.batch : q.dim(0);
+  const std::int64_t queries = here.tokens ? here.tokens->extent() : q.dim(1);
+  const std::int64_t keys = here.tokens ? queries : k.dim(1);
+  if (lists->batch != batch || lists->heads != q.dim(2) || lists->queries() != queries || lists->keys_tokens != keys) {
+    throw Error(
+        fmt::format("self-attention {} has batch {}, {} heads, {} queries, {} keys; the lists have {}, {}, {}, {}",
+                    layer, batch, q.dim(2), queries, keys, lists->batch, lists->heads, lists->queries(),
+                    lists->keys_tokens),
+        "lists must be made for this model and this input");
+  }
+  if (!here.items) return lists;
+  return std::make_shared<KeyLists>(parallel::part_of(*lists, {&*here.items, 0, lists->heads, 0, queries}));
+}
+
+// What one rank would choose: the ranks find out together (sparse_ranks.h).
+std::shared_ptr<const KeyLists> Context::chosen_lists(int layer, const Tensor& q, const Tensor& k,
+                                                      const sparsity::Origin& origin, const Here& here) {
+  if (tape.ghost()) return nullptr;
+  const parallel::Cut tokens = here.tokens ? *here.tokens : parallel::even_cut(q.dim(1), 1);
+  SparseRanks ranks(tape, *team, q, tokens, clips);
+  return sparsity->lists(tape, layer, q, k, origin, &ranks);
+}
+
+Tensor Context::attend(int layer, const Tensor& q, const Tensor& k, const Tensor& v, const sparsity::Origin& origin,
+                       const Here& here) {
+  std::shared_ptr<const KeyLists> keys;
+  if (lists != nullptr) {
+    keys = given_lists(layer, q, k, here);
+  } else if (sparsity != nullptr) {
+    if (!here.tokens && !clips) return sparsity->attend(tape, layer, q, k, v, origin);
+    keys = chosen_lists(layer, q, k, origin, here);
+  }
+  if (here.tokens) return parallel::attention(tape, *team, q, k, v, *here.tokens, keys);
+  if (here.items_cut) return parallel::attention_of_items(tape, *team, q, k, v, *here.items_cut);
+  return tape::attention(tape, q, k, v, keys);
+}
+
+}  // namespace reel::model

@@ -1,0 +1,71 @@
+// Where the ranks of a job stand, and with whom they talk.
+//
+// Rank = ((stage * data + copy) * context + piece) * tensor + part: tensor groups are neighbours, stages are far apart,
+// as Megatron places them. Of the context ranks, Ulysses groups are neighbours and rings go across them. Experts are
+// spread over neighbours in data x context, or in tensor x data x context where they are whole. Nodes are filled in the
+// order of ranks.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "reel/cost/cluster.h"
+#include "reel/cost/collective.h"
+#include "reel/sim/job.h"
+#include "reel/sim/workload.h"
+
+namespace reel::sim {
+
+enum Slot : std::int32_t {
+  kTensorSlot,
+  kContextSlot,     // the ranks that share a sequence by all-to-all or all-gather
+  kDataSlot,        // ranks with the same weights: data x context
+  kExpertSlot,      // ranks that share the experts
+  kExpertDataSlot,  // ranks with the same experts
+  kEmbeddingSlot,   // first and last stage, where they share the embedding
+  kForwardOut,
+  kForwardIn,
+  kBackwardOut,
+  kBackwardIn,
+  kRingOut,
+  kRingIn,
+  kSlots
+};
+
+// How the groups of a slot lie on nodes; groups with the same placement are of one variant.
+struct Placement {
+  std::int64_t devices = 1, per_node = 1, sharing = 1;
+  double slow = 1;  // its worst link
+  bool operator==(const Placement&) const = default;
+};
+
+struct Coordinates {
+  std::int64_t stage, copy, piece, part;
+};
+
+class Layout {
+ public:
+  Layout(const Job& job, const cost::Cluster& cluster);
+
+  Coordinates coordinates(std::int64_t rank) const;
+
+  // Adds groups, members and group_of for all ranks; the placements are known afterwards.
+  void add_groups(Workload& workload);
+  const std::vector<Placement>& placements(Slot slot) const { return placements_[static_cast<std::size_t>(slot)]; }
+
+ private:
+  std::int64_t rank(const Coordinates& at) const;
+  std::int32_t variant(Slot slot, const Placement& placement);
+  void add_group(Workload& workload, Slot slot, const std::vector<std::int64_t>& ranks);
+  void add_channels(Workload& workload, Slot out, Slot in, const std::vector<std::int64_t>& to);
+  Placement place(const std::vector<std::int64_t>& ranks) const;
+
+  std::int64_t tensor_, context_, data_, pipeline_, ulysses_, ring_, expert_;
+  std::int64_t expert_stride_;  // between neighbours that share the experts: tensor, or 1 where experts are whole
+  bool embedding_, contexts_, rings_, moe_;
+  std::int64_t devices_, per_node_;
+  std::vector<double> slow_;  // by rank; empty: none is
+  std::vector<Placement> placements_[kSlots];
+};
+
+}  // namespace reel::sim

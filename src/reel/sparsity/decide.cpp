@@ -1,0 +1,179 @@
+// Looking at true scores, and what follows from them.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "reel/base/sized.h"
+#include "reel/kernels/elementwise.h"
+#include "reel/sparsity/choose.h"
+#include "reel/sparsity/controller.h"
+
+namespace reel::sparsity {
+
+namespace {
+
+constexpr std::int64_t kProfiledGroups = 4;
+constexpr double kAverageDecay = 0.6;
+// A predictor is good when its list carries this share of the mass of the best list of the same size; a sparse head may
+// fall a little below before it turns dense again, so that it does not flicker.
+constexpr double kGood = 0.92, kStillGood = 0.87;
+constexpr double kStillPays = 1.15;
+
+// Profiles as numbers, for other ranks.
+std::int64_t numbers_of_profile(std::size_t choices) { return static_cast<std::int64_t>(4 + 5 * choices); }
+
+void add_numbers(const HeadProfile& profile, std::vector<double>& out) {
+  out.insert(out.end(), {profile.query_sparsity, profile.overlap, profile.needed, profile.covered});
+  for (const HeadProfile::Predicted& each : profile.predicted) {
+    out.insert(out.end(),
+               {static_cast<double>(each.samples), each.needed, each.needed_tiles, each.covered, each.recall});
+  }
+}
+
+HeadProfile profile_of(std::span<const double> numbers) {
+  HeadProfile profile{numbers[0], numbers[1], numbers[2], numbers[3], {}};
+  for (std::size_t i = 4; i < numbers.size(); i += 5) {
+    profile.predicted.push_back(
+        {static_cast<std::int64_t>(numbers[i]), numbers[i + 1], numbers[i + 2], numbers[i + 3], numbers[i + 4]});
+  }
+  return profile;
+}
+
+}  // namespace
+
+bool Controller::profiles_at(std::int64_t step) const {
+  const std::int64_t every = step < 100 ? std::max<std::int64_t>(1, config_.profile_every / 5) : config_.profile_every;
+  return step % every == 0;
+}
+
+void Controller::look(Seen seen, Threads& threads) {
+  const bool now = profiles_at(step_) && pass_ == 0, dynamic = config_.mode == "dynamic";
+  if (!dynamic && config_.mode != "static") return;
+  // Most passes teach nothing and are not read; choose_keys looks for numbers that are not finite by itself.
+  if (!now && !(dynamic && predictor_->learns_always())) return;
+  // A clip whose numbers are not finite teaches nothing, and the profile of it would stay in the averages for good.
+  const std::size_t size = sized(seen.batch * seen.tokens * shape_.heads * shape_.head_dim);
+  double spoilt =
+      kernels::any_not_finite({seen.q, size}, threads) || kernels::any_not_finite({seen.k, size}, threads) ? 1 : 0;
+  if (seen.ranks != nullptr) seen.ranks->largest({&spoilt, 1});
+  if (spoilt != 0) return;
+  // What the predictor knew before this pass is what is judged: the clip at hand must not help it.
+  const bool known = dynamic && predictor_->knows(seen.layer);
+  Ranks::Heads q, k;
+  ClipHeads clip;
+  if (seen.ranks != nullptr && (now || !known)) {
+    q = seen.ranks->by_heads(seen.q), k = seen.ranks->by_heads(seen.k);
+    if (q.count > 0) clip = {q.first, q.count, q.values.data(), k.values.data()};
+    seen.clip = &clip;
+  }
+  if (!dynamic) return average_weights(seen, threads);
+  if (known && now) profile(seen, threads);
+  predictor_->learn(seen, now, threads);
+  if (!known && predictor_->knows(seen.layer)) profile(seen, threads);
+}
+
+// Each rank looks at some of the heads; all of them decide about all heads.
+void Controller::profile(const Seen& seen, Threads& threads) {
+  const std::int64_t dim = shape_.head_dim, tokens = seen.all_tokens();
+  const ClipHeads clip = seen.clip_of(shape_);
+  Seen first = seen;
+  first.batch = 1;
+  std::vector<std::int64_t> heads(sized(shape_.heads));
+  std::iota(heads.begin(), heads.end(), 0);
+  const std::int64_t all = config_.group[0] * config_.group[1] * config_.group[2];
+  std::vector<std::int32_t> groups;
+  const std::int64_t looked = std::min(kProfiledGroups, order_->groups());
+  for (std::int64_t i = 0; i < looked; ++i) {
+    groups.push_back(
+        static_cast<std::int32_t>((i * order_->groups() / looked + step_ * 7 + seen.layer * 3) % order_->groups()));
+  }
+  ProfileInput in;
+  in.keys = tokens, in.head_dim = dim;
+  in.q_stride = in.k_stride = clip.count * dim;
+  in.scale = 1.0f / std::sqrt(static_cast<float>(dim));
+  in.mass = config_.mass;
+  in.always = always_;
+  const bool fixed = config_.keys > 0 || !config_.layer_keys.empty();
+  in.samples = config_.samples > 0 ? std::vector<std::int64_t>{config_.samples}
+                                   : std::vector<std::int64_t>{std::min<std::int64_t>(16, all), all};
+  // The queries that are scored, group by group and choice by choice.
+  std::vector<std::int32_t> rows;
+  for (const std::int32_t g : groups) {
+    in.groups.push_back({order_->group_starts[sized(g)], order_->group_starts[sized(g) + 1]});
+    for (const std::int64_t samples : in.samples) {
+      const auto& sampled = samples_of(samples);
+      rows.insert(rows.end(), sampled.begin() + g * samples, sampled.begin() + (g + 1) * samples);
+    }
+  }
+  for (std::int64_t h = 0; h < shape_.heads; ++h) in.rank = std::max(in.rank, predictor_->rank(seen.layer, h));
+  Predicted low;
+  if (seen.ranks == nullptr || seen.ranks->group == 0) {
+    low = predict_all(*predictor_, first, heads, rows, in.rank, threads);
+  }
+  std::vector<double> seen_heads;
+  for (std::int64_t h = clip.first; h < clip.first + clip.count; ++h) {
+    in.q = clip.q + (h - clip.first) * dim, in.k = clip.k + (h - clip.first) * dim;
+    in.low_q = low.q.data() + h * in.rank * static_cast<std::int64_t>(rows.size());
+    in.low_k = low.k.data() + h * in.rank * tokens;
+    in.size = fixed || head(seen.layer, h).profiles > 0 ? share_for(seen.layer, h) : held_share_ + 0.1;
+    add_numbers(profile_head(in, threads), seen_heads);
+  }
+  const std::int64_t each = numbers_of_profile(in.samples.size());
+  if (seen.ranks != nullptr) seen_heads = seen.ranks->share(seen_heads, each);
+  for (std::int64_t h = 0; h < shape_.heads; ++h) {
+    decide(seen.layer, h, profile_of(std::span<const double>(seen_heads).subspan(sized(h * each), sized(each))));
+  }
+}
+
+void Controller::decide(int layer, std::int64_t h, const HeadProfile& seen) {
+  Head& head = heads_[sized(layer * shape_.heads + h)];
+  if (!std::isfinite(seen.covered)) return;  // scores beyond f32: as above
+  // As few scored queries as nearly do: 16 suffice on smooth content and fail on lookups.
+  const HeadProfile::Predicted* best = &seen.predicted.back();
+  for (const auto& each : seen.predicted) {
+    if (each.covered >= 0.97 * best->covered && each.needed <= 1.15 * best->needed) {
+      best = &each;
+      break;
+    }
+  }
+  const auto average = [&](float& value, double fresh) {
+    const double decay = head.profiles == 0 ? 0 : kAverageDecay;
+    value = static_cast<float>(decay * static_cast<double>(value) + (1 - decay) * fresh);
+  };
+  average(head.query_sparsity, seen.query_sparsity);
+  average(head.overlap, seen.overlap);
+  average(head.needed, seen.needed);
+  average(head.needed_predicted, std::min(1.0, best->needed + held_share_));
+  average(head.needed_tiles, std::min(1.0, best->needed_tiles + held_tiles_share_));
+  average(head.covered, best->covered);
+  average(head.quality, seen.covered > 0 ? best->covered / seen.covered : 0);
+  average(head.recall, best->recall);
+  head.rank = static_cast<float>(predictor_->rank(layer, h));
+  head.samples = static_cast<float>(best->samples);
+  head.profiles += 1;
+  if (!config_.layer_keys.empty()) {  // told, not decided
+    head.sparse = step_ >= config_.start && share_for(layer, h) < 1 ? 1.0f : 0.0f;
+    return;
+  }
+  const double share = std::max(share_for(layer, h), held_share_);
+  const bool was = head.sparse != 0;
+  const bool good = static_cast<double>(head.quality) >= (was ? kStillGood : kGood);
+  const bool pays = share <= static_cast<double>(options_.break_even.share) * (was ? kStillPays : 1.0);
+  head.sparse = step_ >= config_.start && head.profiles >= 2 && good && pays && lists_fit(layer, h) ? 1.0f : 0.0f;
+}
+
+// Whether the lists of this head fit beside those of the heads that are sparse already.
+bool Controller::lists_fit(int layer, std::int64_t h) const {
+  if (options_.lists_bytes == 0) return true;
+  double keys = 0;
+  for (int l = 0; l < static_cast<int>(shape_.layers); ++l) {
+    for (std::int64_t i = 0; i < shape_.heads; ++i) {
+      if (head(l, i).sparse != 0 || (l == layer && i == h)) {
+        keys += std::max(share_for(l, i), held_share_) * static_cast<double>(order_->tokens());
+      }
+    }
+  }
+  return 4 * keys * static_cast<double>(order_->groups() * batch_) <= options_.lists_bytes;
+}
+
+}  // namespace reel::sparsity

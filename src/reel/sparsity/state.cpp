@@ -1,0 +1,72 @@
+// What checkpoints keep of a controller.
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "reel/base/error.h"
+#include "reel/sparsity/controller.h"
+
+namespace reel::sparsity {
+
+namespace {
+
+constexpr std::int64_t kHeadFloats = sizeof(Head) / sizeof(float);
+constexpr float kMostSamples = 4096;  // of a group, more than any has
+
+template <class T>
+auto as_floats(std::vector<T>& values) {
+  return std::span<float>(reinterpret_cast<float*>(values.data()), values.size() * sizeof(T) / sizeof(float));
+}
+
+[[noreturn]] void damaged(const SafetensorsFile& file, const std::string& tensor) {
+  throw Error(fmt::format("{}: {} holds numbers that cannot be", file.name(), tensor), "go on from another checkpoint");
+}
+
+}  // namespace
+
+void Controller::save(const std::string& path) const {
+  std::vector<Head> heads = heads_;
+  const std::vector<float> costs = {options_.break_even.share, options_.break_even.tile_cost};
+  const std::vector<Predictor::Saved> predictor = predictor_->save();
+  SafetensorsWriter writer;
+  writer.add("heads", {shape_.layers, shape_.heads, kHeadFloats}, std::span<const float>(as_floats(heads)));
+  writer.add("break_even", {2}, costs);
+  for (const Predictor::Saved& each : predictor) writer.add(each.name, each.shape, each.values);
+  for (std::size_t i = 0; i < averages_.size(); ++i) {
+    if (averages_[i].size() > 0)
+      writer.add("averages." + std::to_string(i), {static_cast<std::int64_t>(averages_[i].size())}, averages_[i]);
+  }
+  writer.write(path);
+}
+
+void Controller::load(const std::string& path) {
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  if (!file.contains("heads") ||
+      file.info("heads").shape != std::vector<std::int64_t>{shape_.layers, shape_.heads, kHeadFloats}) {
+    throw Error(file.name() + ": is of another model", "the run file must describe the model of the checkpoint");
+  }
+  file.read_f32("heads", as_floats(heads_));
+  for (const float value : as_floats(heads_)) {
+    if (!std::isfinite(value)) damaged(file, "heads");
+  }
+  for (const Head& head : heads_) {
+    const auto share = [](float x) { return x >= 0 && x <= 1.01f; };
+    if (!share(head.needed_predicted) || !share(head.needed_tiles) || head.samples < (head.profiles > 0 ? 1 : 0) ||
+        head.samples > kMostSamples) {
+      damaged(file, "heads");
+    }
+  }
+  if (config_.break_even == 0) {
+    std::array<float, 2> costs;
+    file.read_f32("break_even", costs);
+    options_.break_even = {costs[0], costs[1]};
+  }
+  predictor_->load(file);
+  for (std::size_t i = 0; i < averages_.size(); ++i) {
+    const std::string name = "averages." + std::to_string(i);
+    if (file.contains(name)) averages_[i] = file.read_f32(name);
+  }
+}
+
+}  // namespace reel::sparsity

@@ -1,0 +1,76 @@
+// The control `static`: the same keys for every clip, those that were heavy in other clips.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "reel/base/error.h"
+#include "reel/base/sized.h"
+#include "reel/kernels/elementwise.h"
+#include "reel/sparsity/controller.h"
+#include "reel/sparsity/lists.h"
+#include "reel/sparsity/weights.h"
+
+namespace reel::sparsity {
+
+using attention::KeyLists;
+
+namespace {
+
+constexpr float kStaticDecay = 0.8f;
+
+}  // namespace
+
+// Mode static: the weights of all keys for every group, averaged over clips. Memory grows with the square of the
+// tokens: a control for small clips.
+void Controller::average_weights(const Seen& seen, Threads& threads) {
+  const ClipHeads clip = seen.clip_of(shape_);
+  const std::int64_t tokens = seen.all_tokens(), dim = shape_.head_dim, width = clip.count * dim;
+  const std::int64_t groups = order_->groups();
+  if (tokens > 16384)
+    throw Error("sparsity.mode = static is a control for clips of up to 16,384 tokens", "use dynamic");
+  Buffer<float> fresh(sized(clip.count * groups * tokens));
+  for (std::int64_t h = 0; h < clip.count; ++h) {
+    for (std::int64_t g = 0; g < groups; ++g) {
+      const std::int64_t begin = order_->group_starts[sized(g)], queries = order_->group_starts[sized(g) + 1] - begin;
+      const Buffer<float> rows = softmax_rows({clip.q + begin * width + h * dim, clip.k + h * dim, width, width,
+                                               queries, tokens, dim, 1.0f / std::sqrt(static_cast<float>(dim))},
+                                              threads);
+      kernels::column_sums({rows.data(), sized(queries), sized(tokens)}, fresh.data() + (h * groups + g) * tokens,
+                           kernels::Write::kOverwrite, threads);
+    }
+  }
+  if (seen.ranks != nullptr) {
+    const std::vector<double> all = seen.ranks->share({fresh.begin(), fresh.end()}, groups * tokens);
+    fresh = Buffer<float>(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) fresh[i] = static_cast<float>(all[i]);
+  }
+  if (kernels::any_not_finite(fresh, threads)) return;  // scores beyond f32
+  Buffer<float>& averages = averages_[sized(seen.layer)];
+  if (has_averages(seen.layer)) {
+    for (std::size_t i = 0; i < fresh.size(); ++i)
+      fresh[i] = kStaticDecay * averages[i] + (1 - kStaticDecay) * fresh[i];
+  }
+  averages = std::move(fresh);
+}
+
+bool Controller::has_averages(int layer) const {
+  return averages_[sized(layer)].size() == sized(shape_.heads * order_->groups() * order_->tokens());
+}
+
+KeyLists Controller::static_lists(int layer, std::int64_t batch) const {
+  const Buffer<float>& averages = averages_[sized(layer)];
+  const std::int64_t tokens = order_->tokens(), groups = order_->groups();
+  const double share = config_.keys > 0 ? config_.keys : kControlKeys;
+  attention::KeyListsBuilder builder(batch, shape_.heads, tokens, order_->group_starts);
+  for (std::int64_t b = 0; b < batch; ++b) {
+    for (std::int64_t i = 0; i < shape_.heads * groups; ++i) {
+      std::vector<float> weights(averages.data() + i * tokens, averages.data() + (i + 1) * tokens);
+      const std::vector<std::int32_t> held = held_tokens(*order_, i % groups, always_);
+      for (const std::int32_t token : held) weights[sized(token)] = std::numeric_limits<float>::infinity();
+      builder.add(largest(weights, std::max(sized(budget_of(share, tokens)), held.size())));
+    }
+  }
+  return builder.finish();
+}
+
+}  // namespace reel::sparsity

@@ -1,0 +1,41 @@
+// Checkpoints: everything a run needs to go on, bit for bit.
+//
+//   RUN/checkpoints/step-000200/   config.json, diffusion_pytorch_model.safetensors   the model, as diffusers reads it
+//                                  ema.safetensors         averaged weights, where they are kept, under the same names
+//                                  optimizer.safetensors   first.<parameter>, second.<parameter>
+//                                  sparsity.safetensors    where attention is sparse: predictor, profile, decisions
+//                                  state.json              step, position in the data, ...
+//   RUN/latest                     a symbolic link to the newest whole one
+//
+// A checkpoint is written into a folder of another name, synced to the disk and renamed; then the link is moved, then
+// old ones go. So whatever happens (kill, full disk, power), RUN/latest names a whole checkpoint. Random numbers need
+// no state: each is drawn by step and sample.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "reel/train/trainer.h"
+
+namespace reel::train {
+
+struct RunState {
+  std::int64_t step = 0;
+  std::int64_t data_position = 0;
+  std::int64_t skipped = 0;         // steps whose loss or gradients were not finite
+  std::int64_t skipped_in_row = 0;  // of these, the last ones without a good one between
+  double wall_seconds = 0;
+};
+
+// On many ranks all of them call both. What is cut over them comes together on rank 0, which writes: a checkpoint does
+// not depend on the number of ranks, and another number may go on from it.
+void save_checkpoint(const std::string& run, Trainer& trainer, const RunState& state, std::int64_t keep);
+
+// Nothing where there is no checkpoint. An Error where RUN/latest does not fit the model.
+std::optional<RunState> load_checkpoint(const std::string& run, Trainer& trainer);
+
+// The folder RUN/latest names, or "" .
+std::string latest_checkpoint(const std::string& run);
+
+}  // namespace reel::train

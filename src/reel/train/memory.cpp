@@ -1,0 +1,169 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <string_view>
+
+#include "reel/base/error.h"
+#include "reel/sparsity/lists.h"
+#include "reel/train/trainer.h"
+
+namespace reel::train {
+
+namespace {
+
+std::string gigabytes(double bytes) {
+  return bytes < 1e9 ? fmt::format("{:.0f} MB", bytes / 1e6) : fmt::format("{:.1f} GB", bytes / 1e9);
+}
+
+// The first number after `key` at the beginning of a line; 0 where there is none. "": the first number of the file.
+double number_in(const std::string& path, std::string_view key = "") {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(key)) return std::strtod(line.c_str() + key.size(), nullptr);
+  }
+  return 0;
+}
+
+// Those of all layers at once, as they are until backward is through with them. `limit` is what a controller that
+// decides by itself gives them.
+double lists_bytes(const RunConfig& c, double limit) {
+  const sparsity::SparsityConfig& s = c.sparsity;
+  if (!s.on()) return 0;
+  const sparsity::TokenOrder order = token_order(c);
+  const std::vector<std::int32_t> always = sparsity::tokens_of_frames(order, s.keep);
+  std::vector<double> held;  // tokens of each group's lists, whatever their budget is
+  for (std::int64_t g = 0; g < order.groups(); ++g) {
+    held.push_back(static_cast<double>(sparsity::held_tokens(order, g, always).size()));
+  }
+  const auto tokens = static_cast<double>(order.tokens()), groups = static_cast<double>(order.groups());
+  const auto heads = static_cast<double>(c.model.heads), batch = static_cast<double>(c.train.batch);
+  double keys = 0, offsets = 0, averages = 0;
+  for (std::int64_t layer = 0; layer < c.model.layers; ++layer) {
+    if (std::find(s.dense_layers.begin(), s.dense_layers.end(), layer) != s.dense_layers.end()) continue;
+    const double fixed = !s.layer_keys.empty() ? s.layer_keys[static_cast<std::size_t>(layer)] : s.keys;
+    if (!s.layer_keys.empty() && fixed >= 1) continue;  // dense
+    const double share = s.mode == "own"                      ? 0
+                         : fixed > 0 || !s.layer_keys.empty() ? fixed
+                         : s.mode == "dynamic"                ? 1
+                                                              : sparsity::kControlKeys;
+    for (const double least : held) keys += 4 * batch * heads * std::max(share * tokens, least);
+    offsets += 8 * batch * heads * groups;
+    if (s.mode == "static") averages += 4 * heads * groups * tokens * (averages == 0 ? 2 : 1);  // one is being made
+    if (s.mode == "own" || s.mode == "window") break;  // all layers have the same
+  }
+  if (s.mode == "dynamic" && s.layer_keys.empty()) keys = std::min(keys, limit);
+  return keys + offsets + averages;
+}
+
+}  // namespace
+
+StepNeed step_need(const RunConfig& config, int rank, int ranks) {
+  StepNeed need;
+  const auto world = comm::make_ghost(rank, ranks);
+  parallel::Team team(*world, ranks == 1 ? parallel::Plan{} : parallel::parse_plan(config.parallel.plan));
+  const auto model = model::make_denoiser(config.model, tape::Parameters::With::kGhostGradients);
+  const double trained = static_cast<double>(model->parameters().trained_floats()) * sizeof(float);
+  need.weights = static_cast<double>(model->parameters().value_bytes());
+  need.gradients = trained;
+  std::size_t owned = 0;
+  for (const optim::Range& range : parallel::Zero(model->parameters(), *world).owned()) owned += range.size();
+  need.optimizer = static_cast<double>(optim::Optimizer::state_bytes(config.optim, owned));
+  Threads one(1);
+  tape::Pool pool(true);
+  Recorder recorder;
+  {
+    tape::Tape tape(one, pool, {.recorder = &recorder});
+    model::Context context(tape);
+    const Objective objective(config);
+    context.recompute = config.train.recompute;
+    context.team = &team;
+    const std::int64_t clips = clips_of(config, team.data().size()).size(team.data().rank());
+    tape.backward(objective.loss(context, *model, {}, clips, {}, true));
+  }
+  need.activations = static_cast<double>(pool.peak_bytes());
+  need.lists = lists_bytes(config, kListsShare * need.dense_bytes());
+  if (config.train.recompute) {  // useful work only: the same pass without running anything twice
+    RunConfig plain = config;
+    plain.train.recompute = false;
+    const StepNeed once = step_need(plain, rank, ranks);
+    need.flops = once.flops;
+    need.attention_flops = once.attention_flops;
+  } else {
+    for (const Total& total : recorder.totals()) {
+      const double flops = total.flops * static_cast<double>(config.train.accumulate);
+      need.flops += flops;
+      if (total.name == "attention") need.attention_flops += flops;
+    }
+  }
+  const auto& c = config;
+  need.tokens = c.train.batch * c.train.accumulate * (c.video.frames / c.model.patch[0]) *
+                (c.video.height / c.model.patch[1]) * (c.video.width / c.model.patch[2]);
+  return need;
+}
+
+double available_memory(const std::string& root) {
+  double available = number_in(root + "/proc/meminfo", "MemAvailable:") * 1024;
+  // A container's limit, both generations; a limit that is not set reads as "max" or as an absurd number. What the
+  // container uses includes its page cache, which fills up whatever is left but is given back when it is needed.
+  struct Group {
+    const char *limit, *used, *stat, *caches[2];
+  };
+  const Group groups[] = {{"/memory.max", "/memory.current", "/memory.stat", {"active_file ", "inactive_file "}},
+                          {"/memory/memory.limit_in_bytes",
+                           "/memory/memory.usage_in_bytes",
+                           "/memory/memory.stat",
+                           {"total_active_file ", "total_inactive_file "}}};
+  for (const Group& group : groups) {
+    const std::string folder = root + "/sys/fs/cgroup";
+    const double most = number_in(folder + group.limit);
+    if (most <= 0 || most >= 1e15) continue;
+    double free = most - number_in(folder + group.used);
+    for (const char* cache : group.caches) free += number_in(folder + group.stat, cache);
+    available = std::min(available > 0 ? available : most, std::max(free, 1.0));
+  }
+  return available;
+}
+
+void check_memory(const RunConfig& config, const StepNeed& need, double available, int ranks) {
+  fmt::print("memory{}: {} = weights {} + gradients {} + optimizer {} + activations {}{}{}\n",
+             ranks == 1 ? "" : " of a rank", gigabytes(need.bytes()), gigabytes(need.weights),
+             gigabytes(need.gradients), gigabytes(need.optimizer), gigabytes(need.activations),
+             need.lists > 0 ? fmt::format(" + lists of keys {}", gigabytes(need.lists)) : "",
+             available > 0 ? fmt::format("; {} available", gigabytes(available)) : "");
+  if (available <= 0 || need.bytes() <= available) return;
+  std::vector<std::string> help;
+  const auto offer = [&](const char* what, const RunConfig& changed) {
+    const double bytes = step_need(changed, 0, ranks).bytes();
+    if (bytes < need.bytes()) {
+      help.push_back(
+          fmt::format("{} brings it to {}{}", what, gigabytes(bytes), bytes <= available ? "" : ", still too much"));
+    }
+  };
+  RunConfig changed = config;
+  if (!config.train.recompute) {
+    changed.train.recompute = true;
+    offer("train.recompute = true", changed);
+  }
+  if (config.train.batch > 1 && ranks == 1) {
+    changed = config;
+    changed.train.accumulate = config.train.accumulate * config.train.batch;
+    changed.train.batch = 1;
+    offer("train.batch = 1 with train.accumulate in its place", changed);
+    if (!config.train.recompute) {
+      changed.train.recompute = true;
+      offer("both", changed);
+    }
+  }
+  if (config.optim.ema > 0) {
+    changed = config;
+    changed.optim.ema = 0;
+    offer("train.ema = 0", changed);
+  }
+  help.push_back("fewer frames, smaller frames (video.*) or a smaller model");
+  throw Error(fmt::format("this run needs {}, {} are available", gigabytes(need.bytes()), gigabytes(available)),
+              fmt::format("{}", fmt::join(help, "\n")));
+}
+
+}  // namespace reel::train

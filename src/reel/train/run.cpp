@@ -1,0 +1,362 @@
+#include "reel/train/run.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <ctime>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <type_traits>
+#include <utility>
+
+#include "reel/base/error.h"
+#include "reel/base/file.h"
+#include "reel/base/launched.h"
+#include "reel/base/progress.h"
+#include "reel/base/timer.h"
+#include "reel/comm/mpi.h"
+#include "reel/kernels/peak.h"
+#include "reel/report/metrics.h"
+#include "reel/report/run_page.h"
+#include "reel/report/tensorboard.h"
+#include "reel/train/page.h"
+
+namespace reel::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMostSkipped = 5;
+
+volatile std::sig_atomic_t stop_signal = 0;
+
+// While it lives, the first Ctrl-C or SIGTERM is noted; the second one ends the process as usual.
+class StopSignals {
+ public:
+  StopSignals() {
+    stop_signal = 0;
+    struct sigaction action = {};
+    action.sa_handler = [](int signal) { stop_signal = signal; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+    sigaction(SIGINT, &action, &old_int_);
+    sigaction(SIGTERM, &action, &old_term_);
+  }
+  ~StopSignals() {
+    sigaction(SIGINT, &old_int_, nullptr);
+    sigaction(SIGTERM, &old_term_, nullptr);
+  }
+  bool stop() const { return stop_signal != 0; }
+
+ private:
+  struct sigaction old_int_, old_term_;
+};
+
+// Held as long as the process trains in the folder; the system lets go of it however the process ends.
+class Lock {
+ public:
+  explicit Lock(const std::string& folder)
+      : file_(::open((folder + "/.lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644)) {
+    if (file_ < 0) throw Error(fmt::format("{}: cannot be written to", folder), "choose another --out");
+    if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
+      ::close(file_);
+      throw Error(fmt::format("{}: another process trains there", folder), "wait for it, or choose another --out");
+    }
+  }
+  ~Lock() { ::close(file_); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  int file_;
+};
+
+void make_folder(const std::string& folder, const char* option) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw Error(fmt::format("{}: {}", folder, error.message()), fmt::format("choose another {}", option));
+}
+
+// What rank 0 measures and computes, on every rank: all of them have to decide the same.
+sparsity::Controller::Options of_rank_0(comm::Comm& world, const RunConfig& config, const StepNeed& need,
+                                        Threads& threads) {
+  sparsity::Controller::Options options;
+  if (world.rank() == 0) options = sparsity_options(config, need, threads);
+  static_assert(std::is_trivially_copyable_v<sparsity::Controller::Options>);
+  std::vector<std::int64_t> bytes(static_cast<std::size_t>(world.size()), 0);
+  bytes[0] = sizeof(options);
+  world.all_gather_v(&options, &options, bytes);
+  return options;
+}
+
+class Run {
+ public:
+  Run(const RunConfig& config, const RunOptions& options, Threads& threads, const StepNeed& need, parallel::Team& team)
+      : config_(config),
+        folder_(options.folder),
+        need_(need),
+        team_(team),
+        root_(team.world().rank() == 0),
+        trainer_(config, threads, of_rank_0(team.world(), config, need, threads), &team),
+        source_(data::make_source(config.data, data_format(config), warns(team))),
+        state_(options.resume ? load_checkpoint(folder_, trainer_).value_or(RunState{}) : RunState{}),
+        loader_(*source_, {config.train.batch, static_cast<std::uint64_t>(config.train.seed), state_.data_position,
+                           trainer_.first_clip(), trainer_.own_clips()}),
+        dump_masks_(options.dump_masks),
+        dump_every_(options.dump_every) {
+    if (!root_) return;
+    const std::int64_t first = state_.step > 0 ? state_.step : -1;
+    metrics_.emplace(report::MetricsFile::open(folder_ + "/metrics.jsonl", first));
+    fs::create_directories(folder_ + "/tensorboard");
+    events_.emplace(folder_ + "/tensorboard", first);
+    peak_ = kernels::peak_flops(threads);
+    progress_.emplace("train", config.train.steps, Progress::Options{.first = state_.step});
+    write_file_atomically(folder_ + "/config.toml", config.text);
+    if (trainer_.sparsity() != nullptr) {
+      trainer_.sparsity()->on_fallback = [this](std::int64_t step, int layer) { fell_back(step, layer); };
+      heads_.emplace(report::MetricsFile::open(folder_ + "/sparsity.jsonl", first));
+    }
+    if (!dump_masks_.empty()) make_folder(dump_masks_, "--dump-masks");
+  }
+
+  bool train() {
+    const StopSignals signals;
+    const TrainConfig& t = config_.train;
+    const Timer wall;
+    const double before = state_.wall_seconds;
+    if (root_ && state_.step > 0) fmt::print("resumed at step {}\n", state_.step);
+    std::fflush(stdout);
+    if (state_.step == 0 && t.validate_every > 0) validate();
+    bool stop = all_stop(signals);
+    while (state_.step < t.steps && !stop) {
+      one_step();
+      state_.wall_seconds = before + wall.seconds();
+      const bool last = state_.step == t.steps;
+      if (due(t.validate_every) || (last && t.validate_every > 0)) validate();
+      if ((due(t.sample_every) || last) && t.samples > 0) {
+        write_samples(folder_, trainer_, *source_);
+      }
+      state_.wall_seconds = before + wall.seconds();
+      if (due(t.checkpoint_every) || last) save();
+      stop = all_stop(signals);
+    }
+    if (stop) save();  // a signal may come at any point, before the first step too
+    const bool done = state_.step >= t.steps;
+    if (!root_) return done;
+    progress_->finish();
+    fmt::print("{} at step {} of {}: {}/latest, {}/report.html\n", done ? "done" : "stopped", state_.step, t.steps,
+               folder_, folder_);
+    return done;
+  }
+
+ private:
+  static data::Format data_format(const RunConfig& c) {
+    return {c.model.channels, c.video.frames, c.video.height, c.video.width, c.text_tokens, c.text_width};
+  }
+  // The ranks of a sequence group read the same clips: one of them tells what is wrong with a clip.
+  static data::Warn warns(parallel::Team& team) {
+    if (team.sequence().rank() == 0) return data::warn_on_stderr;
+    return [](const std::string&) {};
+  }
+  // Whether any rank was told to stop: all of them have to stop after the same step.
+  bool all_stop(const StopSignals& signals) {
+    double stop = signals.stop() ? 1 : 0;
+    if (team_.world().size() > 1) team_.world().all_reduce({&stop, 1});
+    return stop != 0;
+  }
+  bool due(std::int64_t every) const { return every > 0 && state_.step % every == 0; }
+
+  void one_step() {
+    const Timer timer;
+    const bool dump = !dump_masks_.empty() && (state_.step + 1) % dump_every_ == 0;
+    if (dump) dump_lists();
+    const StepReport report = trainer_.step([&] { return loader_.next(); });
+    const double seconds = timer.seconds();
+    if (dump) trainer_.sparsity()->on_lists = nullptr;
+    state_.step = trainer_.steps_done();
+    state_.data_position = loader_.position();
+    if (root_) tell(report, seconds);
+    if (report.skipped) {
+      skipped(report);
+    } else {
+      state_.skipped_in_row = 0;
+    }
+  }
+
+  void tell(const StepReport& report, double seconds) {
+    // Pairs of queries and keys that were left out are no work done.
+    const double kept = trainer_.sparsity() != nullptr ? trainer_.sparsity()->kept_share() : 1;
+    const double flops = need_.flops - (1 - kept) * need_.attention_flops;
+    const double rate = static_cast<double>(need_.tokens) / seconds, share = flops / seconds / peak_;
+    namespace metric = report::metric;
+    note({{metric::kLoss, report.loss},
+          {metric::kLearningRate, report.lr},
+          {metric::kGradientNorm, report.gradient_norm},
+          {metric::kTokensPerSecond, rate},
+          {metric::kShareOfPeak, share}});
+    if (trainer_.sparsity() != nullptr) note_sparsity();
+    const std::string suffix =
+        fmt::format("loss {:.4f}{}  lr {:.1e}  norm {:.2f}  {:.0f} tokens/s  {:.0f} % of peak{}", report.loss,
+                    std::isnan(validation_) ? "" : fmt::format(" (validation {:.4f})", validation_), report.lr,
+                    report.gradient_norm, rate, 100 * share,
+                    trainer_.sparsity() != nullptr ? fmt::format("  {:.0f} % of keys", 100 * kept) : "");
+    progress_->update(state_.step, suffix);
+    // For logs, where the bar is silent: a line now and then.
+    if (!::isatty(STDERR_FILENO) && (log_.seconds() > 10 || state_.step == 1 || state_.step == config_.train.steps)) {
+      const double left = static_cast<double>(config_.train.steps - state_.step) * seconds;
+      fmt::print("step {}/{}  {}  left {}\n", state_.step, config_.train.steps, suffix, format_duration(left));
+      std::fflush(stdout);
+      log_ = Timer();
+    }
+  }
+
+  void note_sparsity() {
+    const sparsity::Controller& s = *trainer_.sparsity();
+    note({{report::metric::kKeptKeys, s.kept_share()},
+          {report::metric::kSparseHeads, s.sparse_share()},
+          {report::metric::kFallbacks, static_cast<double>(s.fallbacks())}});
+    if (s.config().mode != "dynamic" || !s.profiles_at(state_.step - 1)) return;
+    std::vector<std::string> names;
+    std::vector<double> values;
+    for (int layer = 0; layer < static_cast<int>(s.shape().layers); ++layer) {
+      for (std::int64_t h = 0; h < s.shape().heads; ++h) {
+        const sparsity::Head& head = s.head(layer, h);
+        for (const auto& [name, value] : {std::pair{"sparse", head.sparse},
+                                          {"query_sparsity", head.query_sparsity},
+                                          {"overlap", head.overlap},
+                                          {"needed", head.needed},
+                                          {"needed_predicted", head.needed_predicted},
+                                          {"covered", head.covered},
+                                          {"quality", head.quality},
+                                          {"recall", head.recall},
+                                          {"rank", head.rank},
+                                          {"samples", head.samples}}) {
+          names.push_back(fmt::format("{}.{}.{}", name, layer, h));
+          values.push_back(static_cast<double>(value));
+        }
+      }
+    }
+    std::vector<report::Metric> row;
+    for (std::size_t i = 0; i < names.size(); ++i) row.push_back({names[i], values[i]});
+    heads_->write(state_.step, row);
+  }
+
+  // The first one is told, all are counted (note_sparsity).
+  void fell_back(std::int64_t step, int layer) {
+    if (std::exchange(told_fallback_, true)) return;
+    progress_->erase();
+    fmt::print(stderr, "reel: after step {}: predicted scores of layer {} are not finite; it is dense for this pass\n",
+               step, layer);
+  }
+
+  void dump_lists() {
+    trainer_.sparsity()->on_lists = [this, done = std::set<int>()](int layer,
+                                                                   const attention::KeyLists& lists) mutable {
+      if (!root_ || !done.insert(layer).second) return;  // of accumulated passes the first
+      attention::save(lists, fmt::format("{}/step-{:06}.layer-{}.safetensors", dump_masks_, state_.step + 1, layer));
+    };
+  }
+
+  void note(std::initializer_list<report::Metric> values) {
+    metrics_->write(state_.step, values);
+    for (const report::Metric& each : values) {
+      events_->scalar(each.name, state_.step, each.value, static_cast<double>(std::time(nullptr)));
+    }
+  }
+
+  void skipped(const StepReport& report) {
+    ++state_.skipped;
+    ++state_.skipped_in_row;
+    if (root_) {
+      progress_->erase();
+      fmt::print(stderr, "reel: step {}: loss {}, gradient norm {}: not finite, the step is skipped ({} in a row)\n",
+                 state_.step, report.loss, report.gradient_norm, state_.skipped_in_row);
+    }
+    if (state_.skipped_in_row < kMostSkipped) return;
+    const std::string latest = latest_checkpoint(folder_);
+    throw Error(
+        fmt::format("step {}: {} steps in a row with a loss or gradients that are not finite", state_.step,
+                    state_.skipped_in_row),
+        fmt::format("the weights are those of before; {}\nlower train.lr (now {}), lengthen train.warmup, or look for "
+                    "broken clips in the data",
+                    latest.empty() ? "no checkpoint was written yet" : "the last checkpoint is " + latest,
+                    config_.optim.lr));
+  }
+
+  void validate() {
+    validation_ = trainer_.validate(*source_);
+    if (root_ && !std::isnan(validation_)) note({{report::metric::kValidationLoss, validation_}});
+  }
+
+  void save() {
+    save_checkpoint(folder_, trainer_, state_, config_.train.keep);
+    if (root_) write_page(folder_, trainer_, *source_, state_, need_);
+  }
+
+  const RunConfig& config_;
+  std::string folder_;
+  StepNeed need_;
+  parallel::Team& team_;
+  const bool root_;  // writes and talks
+  Trainer trainer_;
+  std::unique_ptr<data::Source> source_;
+  RunState state_;
+  data::Loader loader_;
+  std::optional<report::MetricsFile> metrics_;
+  std::optional<report::EventFile> events_;
+  std::string dump_masks_;
+  std::int64_t dump_every_;
+  std::optional<report::MetricsFile> heads_;
+  bool told_fallback_ = false;
+  double peak_ = 0;
+  std::optional<Progress> progress_;
+  Timer log_;
+  double validation_ = std::nan("");
+};
+
+}  // namespace
+
+bool run(const RunConfig& config, const RunOptions& options) {
+  if (!options.dump_masks.empty() && !config.sparsity.on()) {
+    throw Error("there are no lists to write: sparsity.mode is off", "add --set sparsity.mode=dynamic");
+  }
+  const auto alone = comm::make_self();
+  comm::Comm& world = options.world != nullptr ? *options.world : *alone;
+  world.shared().limit = config.parallel.wait_seconds;
+  parallel::Team team(world, parallel::parse_plan(config.parallel.plan));
+  const StepNeed need = step_need(config, world.rank(), world.size());
+  const bool root = world.rank() == 0;
+  std::optional<Lock> lock;
+  if (root) {
+    if (world.size() > 1) {
+      fmt::print("{} ranks: {} for each clip{}, {} data-parallel\n", world.size(), team.sequence().size(),
+                 team.plan().text().empty() ? "" : " (" + team.plan().text() + ")", team.data().size());
+    }
+    fmt::print("{}: {} layers, width {}, {} tokens a step, {:.1f} GFLOP{} ({:.0f} % attention)\n", config.model.family,
+               config.model.layers, config.model.width(), need.tokens, need.flops / 1e9,
+               world.size() > 1 ? " a rank" : "", 100 * need.attention_flops / need.flops);
+    check_memory(config, need, available_memory() / launched().on_host, world.size());
+    std::fflush(stdout);
+    make_folder(options.folder, "--out");
+    lock.emplace(options.folder);
+  }
+  world.barrier();
+  const std::string latest = latest_checkpoint(options.folder);
+  if (!options.resume && !latest.empty()) {
+    throw Error(fmt::format("{}: there is a run already", options.folder),
+                "go on with --resume, or choose another --out");
+  }
+  world.barrier();  // nobody writes before everybody has looked
+  RunConfig present = config;
+  if (!latest.empty()) present.train.start_from.clear();  // what it began with may be gone by now
+  Threads threads(config.train.threads > 0 ? static_cast<int>(config.train.threads) : default_threads());
+  if (world.size() > 1) threads.set_poll([&world] { world.poll(); });
+  return Run(present, options, threads, need, team).train();
+}
+
+}  // namespace reel::train
