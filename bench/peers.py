@@ -185,7 +185,7 @@ def attention_groups(torch, threads):
 
 
 def key_lists(torch, chosen, tokens):
-    """The blocks [1, heads, query blocks, kept] as a file of key lists (src/reel/attention/key_lists.h), in tiles of 64 keys."""
+    """The blocks [1, heads, query blocks, kept] as a file of key lists (src/reel/lists/key_lists.h), in tiles of 64 keys."""
     tiles = BLOCK // 64
     keys = (chosen[..., None] * tiles + torch.arange(tiles)).flatten(3)
     _, heads, groups, kept = keys.shape

@@ -12,7 +12,7 @@
 #include "reel/parallel.h"
 
 using namespace reel;
-using parallel::Cut;
+using layout::Cut;
 using tape::Tape;
 using tape::Tensor;
 
@@ -36,7 +36,7 @@ struct Result {
 
 Result pass(comm::Comm& ranks) {
   Cut cut[3];
-  for (int axis = 0; axis < 3; ++axis) cut[axis] = parallel::even_cut(kExtent[axis], ranks.size());
+  for (int axis = 0; axis < 3; ++axis) cut[axis] = layout::even_cut(kExtent[axis], ranks.size());
   std::vector<float> field(static_cast<std::size_t>(kExtent[0] * kExtent[1] * kExtent[2] * kWidth));
   Random(1).fill_normal(field);
   Threads threads(1);

@@ -87,7 +87,7 @@ def load(folder):
 
 
 def lists_mask(path):
-    """A file of key lists (src/reel/attention/key_lists.h) as [batch, heads, queries, keys], true where a query sees a key."""
+    """A file of key lists (src/reel/lists/key_lists.h) as [batch, heads, queries, keys], true where a query sees a key."""
     with safe_open(path, "pt") as file:
         metadata = file.metadata()
         keys, offsets, starts, dense = (file.get_tensor(n) for n in ("keys", "offsets", "group_starts", "dense_heads"))

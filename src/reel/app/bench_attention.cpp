@@ -13,7 +13,7 @@ namespace reel::app {
 
 namespace {
 
-using attention::KeyLists;
+using lists::KeyLists;
 
 // Tensors as PyTorch's attention takes them, [heads][tokens][head_dim], or as linear layers leave them,
 // [tokens][heads][head_dim].
@@ -135,13 +135,11 @@ double all_pairs(const attention::Shape& s) {
 
 // Random lists: single keys, tiles of 64, or larger blocks, which are runs of tiles.
 KeyLists make_lists(const attention::Shape& s, std::int64_t group, std::int64_t block, double sparsity) {
-  const auto starts = attention::uniform_groups(s.queries, group);
-  if (block == 1) return attention::random_lists(s.batch, s.heads, s.keys, starts, 1 - sparsity, 1, 7);
-  const std::int64_t tiles = (s.keys + attention::kTileKeys - 1) / attention::kTileKeys,
-                     run = block / attention::kTileKeys;
-  const KeyLists blocks =
-      attention::random_lists(s.batch, s.heads, (tiles + run - 1) / run, starts, 1 - sparsity, 1, 7);
-  attention::KeyListsBuilder builder(s.batch, s.heads, s.keys, starts, attention::kTileKeys);
+  const auto starts = lists::uniform_groups(s.queries, group);
+  if (block == 1) return lists::random_lists(s.batch, s.heads, s.keys, starts, 1 - sparsity, 1, 7);
+  const std::int64_t tiles = (s.keys + lists::kTileKeys - 1) / lists::kTileKeys, run = block / lists::kTileKeys;
+  const KeyLists blocks = lists::random_lists(s.batch, s.heads, (tiles + run - 1) / run, starts, 1 - sparsity, 1, 7);
+  lists::KeyListsBuilder builder(s.batch, s.heads, s.keys, starts, lists::kTileKeys);
   std::vector<std::int32_t> list;
   for (std::int64_t i = 0; i < s.batch * s.heads * blocks.groups(); ++i) {
     list.clear();
@@ -202,13 +200,13 @@ void add_lists(const attention::Shape& shape, bool tokens_first, KeyLists made, 
 
 // 16 heads from dense to 2 % of the keys: the dense one is a third of all work.
 KeyLists very_different_heads(std::int64_t tokens) {
-  const auto starts = attention::uniform_groups(tokens, 64);
-  attention::KeyListsBuilder builder(1, 16, tokens, starts);
+  const auto starts = lists::uniform_groups(tokens, 64);
+  lists::KeyListsBuilder builder(1, 16, tokens, starts);
   builder.add_dense_head();
   const double shares[] = {0.5, 0.4, 0.3, 0.2, 0.15, 0.12, 0.1, 0.08, 0.06, 0.05, 0.04, 0.03, 0.02, 0.02, 0.02};
   std::uint64_t seed = 1;
   for (const double share : shares) {
-    const KeyLists head = attention::random_lists(1, 1, tokens, starts, share, 1, seed++);
+    const KeyLists head = lists::random_lists(1, 1, tokens, starts, share, 1, seed++);
     for (std::int64_t g = 0; g < head.groups(); ++g) builder.add(head.list(0, 0, g));
   }
   return builder.finish();
@@ -230,7 +228,7 @@ void bench_table(int rounds, Threads& threads, Bench& bench) {
     add_rows(bench, "dense", shape_name(shape) + " token-major", times[0], all_pairs(shape), 64, nullptr);
   });
   add_lists(shape, true, make_lists(shape, 64, 1, 0.9), " token-major", threads, bench, table);
-  add_threads("one dense head", one, attention::dense_lists(1, 1, 8192, 8192), one_thread, threads, bench, table);
+  add_threads("one dense head", one, lists::dense_lists(1, 1, 8192, 8192), one_thread, threads, bench, table);
   add_threads("one sparse head (10%)", one, make_lists(one, 64, 1, 0.9), one_thread, threads, bench, table);
   add_threads("16 uneven heads", {1, 16, 4096, 4096, 64}, very_different_heads(4096), one_thread, threads, bench,
               table);
@@ -239,7 +237,7 @@ void bench_table(int rounds, Threads& threads, Bench& bench) {
 
 // Before anything is measured: what would have no effect is refused.
 void check_attention_options(const BenchOptions& o) {
-  if (o.block > 1 && o.block % attention::kTileKeys != 0)
+  if (o.block > 1 && o.block % lists::kTileKeys != 0)
     throw Error(fmt::format("--block is {}", o.block), "use 1 for single keys, or a multiple of 64");
   if (o.lists.empty()) return;
   const std::pair<const char*, bool> unused[] = {{"--heads", o.heads != 0},
@@ -261,7 +259,7 @@ void bench_attention(const BenchOptions& o) {
   check_attention_options(o);
   Threads threads(o.threads);
   if (!o.lists.empty()) {
-    KeyLists lists = attention::load_key_lists(o.lists);
+    KeyLists lists = lists::load_key_lists(o.lists);
     const attention::Shape shape{lists.batch, lists.heads, lists.queries(), lists.keys_tokens,
                                  o.head_dim > 0 ? o.head_dim : 64};
     Bench bench("attention over " + o.lists, threads);

@@ -38,7 +38,7 @@ struct Case {
   std::string name;
   int ulysses, ring;
   Exchange exchange;
-  std::vector<attention::KeyLists> lists;
+  std::vector<lists::KeyLists> lists;
 };
 
 double measure(const Work& work, const plan::Partition& p, Exchange exchange) {
@@ -57,7 +57,7 @@ Line run(const Case& c) {
   Line line;
   line.others.assign(plan::baselines().size(), 0.0);
   const auto count = static_cast<double>(c.lists.size());
-  for (const attention::KeyLists& lists : c.lists) {
+  for (const lists::KeyLists& lists : c.lists) {
     const Work work = plan::count_work(lists, plan::kBlockCost);
     const double start = cpu_seconds();
     const plan::Partition p =

@@ -6,7 +6,7 @@
 
 #include "reel/app/quality.h"
 #include "reel/app/testing.h"
-#include "reel/base/file.h"
+#include "reel/files/file.h"
 #include "reel/report/testing.h"
 #include "reel/train/testing.h"
 

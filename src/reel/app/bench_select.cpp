@@ -44,10 +44,10 @@ void bench_shape(const SelectShape& s, int rounds, Threads& threads, Bench& benc
                       low_k = normal(s.heads * s.tokens * s.rank, 5);
   std::vector<attention::SelectInput> inputs;
   for (const std::int64_t samples : {s.samples, std::int64_t{1}}) {
-    for (const int granularity : {1, attention::kTileKeys}) {
+    for (const int granularity : {1, lists::kTileKeys}) {
       attention::SelectInput in;
       in.heads = s.heads, in.keys = s.tokens, in.rank = s.rank, in.samples = samples, in.granularity = granularity;
-      in.group_starts = attention::uniform_groups(s.tokens, s.group);
+      in.group_starts = lists::uniform_groups(s.tokens, s.group);
       in.q = attention::token_major(low_q.data(), groups * samples, s.heads, s.rank);
       in.k = attention::token_major(low_k.data(), s.tokens, s.heads, s.rank);
       in.scale = 1 / std::sqrt(static_cast<float>(s.rank));

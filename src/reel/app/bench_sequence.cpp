@@ -6,11 +6,11 @@
 
 #include "reel/app/bench.h"
 #include "reel/base/error.h"
-#include "reel/base/file.h"
 #include "reel/base/random.h"
-#include "reel/base/shipped.h"
 #include "reel/base/timer.h"
 #include "reel/comm/mpi.h"
+#include "reel/files/file.h"
+#include "reel/files/shipped.h"
 #include "reel/kernels/peak.h"
 #include "reel/model/init.h"
 #include "reel/train/objective.h"

@@ -7,8 +7,8 @@
 #include "reel/attention/random_problem.h"
 #include "reel/base/error.h"
 #include "reel/base/timer.h"
+#include "reel/lists/controls.h"
 #include "reel/sparsity/choose.h"
-#include "reel/sparsity/lists.h"
 #include "reel/sparsity/qk_predictor.h"
 
 namespace reel::app {
@@ -16,13 +16,13 @@ namespace reel::app {
 namespace {
 
 struct Problem : attention::RandomProblem {
-  sparsity::TokenOrder order;
+  lists::TokenOrder order;
 
   // Tokens as a clip of 16 x 16 places where that fits, so that groups are 4 x 4 x 4 tiles.
   Problem(std::int64_t heads, std::int64_t tokens, std::int64_t head_dim)
       : RandomProblem(heads, tokens, head_dim),
-        order(tokens % 1024 == 0 ? sparsity::tile_order({tokens / 256, 16, 16}, {4, 4, 4})
-                                 : sparsity::tile_order({tokens, 1, 1}, {64, 1, 1})) {}
+        order(tokens % 1024 == 0 ? lists::tile_order({tokens / 256, 16, 16}, {4, 4, 4})
+                                 : lists::tile_order({tokens, 1, 1}, {64, 1, 1})) {}
   sparsity::Seen seen() const { return {0, 1, shape.queries, q.data(), k.data(), nullptr}; }
   double dense_flops() const {
     return 4.0 * static_cast<double>(shape.heads * shape.head_dim) * static_cast<double>(shape.queries) *
@@ -63,11 +63,11 @@ Times dense(Problem& p, Threads& threads) {
 Times sparse(Problem& p, double share, std::int64_t rank, std::int64_t samples, double turn_seconds, Threads& threads,
              double* kept) {
   const sparsity::QkPredictor predictor = predictor_of(p, rank, threads);
-  const auto sampled = sparsity::sample_queries(p.order, samples);
+  const auto sampled = lists::sample_queries(p.order, samples);
   sparsity::ChooseInput in{
       .order = &p.order, .predictor = &predictor, .head_dim = p.shape.head_dim, .samples = samples, .sampled = sampled};
-  for (std::int64_t h = 0; h < p.shape.heads; ++h) in.members.push_back({h, sparsity::budget_of(share, p.shape.keys)});
-  attention::KeyLists lists;
+  for (std::int64_t h = 0; h < p.shape.heads; ++h) in.members.push_back({h, lists::budget_of(share, p.shape.keys)});
+  lists::KeyLists lists;
   Times t;
   t.choose = best_seconds([&] { lists = sparsity::choose_keys(p.seen(), in, threads); }, 1, turn_seconds);
   *kept = lists.density();

@@ -7,9 +7,9 @@
 
 #include "reel/app/app.h"
 #include "reel/app/traffic.h"
-#include "reel/base/safetensors.h"
 #include "reel/base/timer.h"
 #include "reel/comm/mpi.h"
+#include "reel/files/safetensors.h"
 #include "reel/model/clips.h"
 #include "reel/model/folder.h"
 
@@ -93,7 +93,7 @@ void denoise(const DenoiseOptions& options) {
   context.recompute = options.recompute;
   context.team = &team;
   if (!options.lists.empty()) {
-    context.lists = std::make_shared<attention::KeyLists>(attention::load_key_lists(options.lists));
+    context.lists = std::make_shared<lists::KeyLists>(lists::load_key_lists(options.lists));
   }
   check_names(file, model->config().family, options.gradients, world.rank() == 0);
   const model::Input in = read_input(tape, file, model->config());

@@ -5,7 +5,7 @@
 
 #include "reel/app/testing.h"
 #include "reel/base/error.h"
-#include "reel/base/safetensors.h"
+#include "reel/files/safetensors.h"
 
 namespace reel::app {
 namespace {

@@ -58,7 +58,7 @@ void run_export(const ExportOptions& options) {
                lost > -5e-5 ? "lost on the way" : "gained on the way");
   }
   const std::vector<std::int32_t>& groups = chosen.lists.group_starts;
-  const bool ragged = groups != attention::uniform_groups(chosen.lists.queries(), groups[1]);
+  const bool ragged = groups != lists::uniform_groups(chosen.lists.queries(), groups[1]);
   if (ragged && (in.to == "vsa" || in.to == "dsv")) {
     fmt::print("groups of several sizes fit this form badly: choose a --tile that divides the grid\n");
   } else if (!out.mass.empty() && mean(out.listed_mass) - mean(out.mass) > 0.02 && chosen.lists.granularity == 1) {

@@ -5,8 +5,8 @@
 #include <tuple>
 
 #include "reel/app/inspect.h"
-#include "reel/attention/key_lists.h"
-#include "reel/base/safetensors.h"
+#include "reel/files/safetensors.h"
+#include "reel/lists/key_lists.h"
 
 namespace reel::app {
 
@@ -95,7 +95,7 @@ bool holds_key_lists(const SafetensorsFile& file) {
          file.contains("dense_heads");
 }
 
-void add_key_lists(Json& json, const attention::KeyLists& lists, bool all) {
+void add_key_lists(Json& json, const lists::KeyLists& lists, bool all) {
   json.update({{"batch", lists.batch},
                {"heads", lists.heads},
                {"queries", lists.queries()},
@@ -151,7 +151,7 @@ Json look_at_file(const std::string& path, bool all) {
   }
   if (holds_key_lists(file)) {
     Json json = {{"kind", "key lists"}, {"path", path}, {"bytes", bytes}};
-    add_key_lists(json, attention::load_key_lists(path), all);
+    add_key_lists(json, lists::load_key_lists(path), all);
     return json;
   }
   return {{"kind", "safetensors"},

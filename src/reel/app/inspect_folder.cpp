@@ -6,8 +6,8 @@
 
 #include "reel/app/inspect.h"
 #include "reel/base/error.h"
-#include "reel/base/file.h"
-#include "reel/base/toml.h"
+#include "reel/files/file.h"
+#include "reel/files/toml.h"
 #include "reel/model/folder.h"
 #include "reel/report/metrics.h"
 #include "reel/train/checkpoint.h"

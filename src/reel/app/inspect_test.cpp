@@ -5,10 +5,10 @@
 #include <filesystem>
 
 #include "reel/app/testing.h"
-#include "reel/attention/key_lists.h"
-#include "reel/base/file.h"
-#include "reel/base/safetensors.h"
 #include "reel/base/testing.h"
+#include "reel/files/file.h"
+#include "reel/files/safetensors.h"
+#include "reel/lists/key_lists.h"
 #include "reel/model/folder.h"
 #include "reel/train/config.h"
 
@@ -95,14 +95,14 @@ TEST_F(Inspect, TensorsWithARunningNumberAreOneLine) {
 }
 
 TEST_F(Inspect, KeyListsAreToldByTheirDensity) {
-  attention::KeyListsBuilder builder(1, 3, 20, {0, 4, 10});
+  lists::KeyListsBuilder builder(1, 3, 20, {0, 4, 10});
   const std::vector<std::int32_t> two = {3, 5}, five = {0, 1, 2, 3, 19};
   builder.add(two);
   builder.add(five);
   builder.add_dense_head();
   builder.add(two);
   builder.add({});
-  attention::save(builder.finish(), path("lists.safetensors"));
+  lists::save(builder.finish(), path("lists.safetensors"));
   const Json json = look_at_file(path("lists.safetensors"), true);
   EXPECT_EQ(json["kind"], "key lists");
   EXPECT_EQ(json["queries"], 10);

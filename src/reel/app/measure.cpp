@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reel/base/error.h"
-#include "reel/base/file.h"
+#include "reel/files/file.h"
 #include "reel/kernels/cpu.h"
 #include "reel/kernels/peak.h"
 #include "reel/train/trainer.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "reel/base/error.h"
-#include "reel/base/nearest.h"
+#include "reel/files/nearest.h"
 
 namespace reel::app {
 

@@ -7,7 +7,7 @@
 #include "reel/app/plan.h"
 #include "reel/app/plan_input.h"
 #include "reel/base/error.h"
-#include "reel/base/file.h"
+#include "reel/files/file.h"
 #include "reel/plan/strategy.h"
 #include "reel/report/plan_page.h"
 

@@ -6,9 +6,9 @@
 #include <cctype>
 #include <filesystem>
 
-#include "reel/base/safetensors.h"
 #include "reel/cost/cluster.h"
 #include "reel/cost/machine.h"
+#include "reel/files/safetensors.h"
 #include "reel/kernels/cpu.h"
 
 namespace reel::app {
@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kMaskHint = "`mask` is [heads, query blocks, key blocks], bool or u8 with 0 and 1";
 
-attention::KeyLists read_mask(const SafetensorsFile& file) {
+lists::KeyLists read_mask(const SafetensorsFile& file) {
   const TensorInfo& info = file.info("mask");
   if (info.dtype != Dtype::kBool && info.dtype != Dtype::kU8)
     throw Error(fmt::format("{}: mask is {}", file.name(), dtype_name(info.dtype)), kMaskHint);
@@ -79,7 +79,7 @@ std::int64_t PlanInput::group_queries() const {
 PlanInput read_plan_input(const std::string& path) {
   const SafetensorsFile file = SafetensorsFile::open(path);
   if (file.contains("mask")) return {path, read_mask(file), true};
-  if (file.contains("keys") && file.contains("offsets")) return {path, attention::load_key_lists(path), false};
+  if (file.contains("keys") && file.contains("offsets")) return {path, lists::load_key_lists(path), false};
   const std::size_t shown = std::min<std::size_t>(file.names().size(), 5);
   throw Error(
       fmt::format(

@@ -4,14 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "reel/attention/key_lists.h"
+#include "reel/lists/key_lists.h"
 #include "reel/plan/work.h"
 
 namespace reel::app {
 
 struct PlanInput {
   std::string path;
-  attention::KeyLists lists;
+  lists::KeyLists lists;
   bool mask = false;  // the file had `mask`: blocks of 64 x 64 tokens
 
   std::int64_t group_queries() const;  // of the largest group

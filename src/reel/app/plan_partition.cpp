@@ -6,8 +6,8 @@
 #include "reel/app/plan.h"
 #include "reel/app/plan_input.h"
 #include "reel/base/error.h"
-#include "reel/base/file.h"
 #include "reel/base/timer.h"
+#include "reel/files/file.h"
 #include "reel/plan/imbalance.h"
 #include "reel/report/plan_page.h"
 

@@ -10,10 +10,10 @@
 
 #include "reel/app/plan_input.h"
 #include "reel/app/testing.h"
-#include "reel/base/file.h"
-#include "reel/base/safetensors.h"
 #include "reel/base/testing.h"
 #include "reel/cost/machine.h"
+#include "reel/files/file.h"
+#include "reel/files/safetensors.h"
 #include "reel/kernels/cpu.h"
 #include "reel/plan/samples.h"
 
@@ -133,7 +133,7 @@ TEST_F(Plan, DegreesThatAreNotGivenAreChosen) {
 }
 
 TEST_F(Plan, KeyListsAreTaken) {
-  attention::save(attention::random_lists(1, 6, 1000, attention::uniform_groups(1000, 64), 0.1, 1, 1), path("lists"));
+  lists::save(lists::random_lists(1, 6, 1000, lists::uniform_groups(1000, 64), 0.1, 1, 1), path("lists"));
   const Result result =
       run_plan({"partition", path("lists"), "--ranks", "3", "--exchange", "gather", "--json", path("plan.json")});
   ASSERT_EQ(result.code, 0) << result.err;
@@ -142,7 +142,7 @@ TEST_F(Plan, KeyListsAreTaken) {
 }
 
 TEST_F(Plan, AMachineFileOfAnotherCpuIsNamedAndNotUsed) {
-  attention::save(attention::random_lists(1, 6, 1000, attention::uniform_groups(1000, 64), 0.1, 1, 1), path("lists"));
+  lists::save(lists::random_lists(1, 6, 1000, lists::uniform_groups(1000, 64), 0.1, 1, 1), path("lists"));
   setenv("REEL_MACHINE", path("machine.toml").c_str(), 1);
   const auto first_lines = [&](const char* verb, const std::string& cpu, const std::string& target) {
     cost::Machine machine = cost::describe_this_machine();
@@ -170,8 +170,8 @@ TEST_F(Plan, AMachineFileOfAnotherCpuIsNamedAndNotUsed) {
 
 TEST_F(Plan, StepsKeepAPlanWhileItIsGood) {
   for (int step = 0; step < 12; ++step) {
-    attention::save(plan::video_lists(plan::Kind::kMixed, 12, 24, 1, step / 60.0),
-                    path(fmt::format("step-{}.layer-7.safetensors", step)));
+    lists::save(plan::video_lists(plan::Kind::kMixed, 12, 24, 1, step / 60.0),
+                path(fmt::format("step-{}.layer-7.safetensors", step)));
   }
   const Result result = run_plan({"steps", path("step-*.layer-7.safetensors"), "--ranks", "4", "--limit", "1.1",
                                   "--json", path("steps.json"), "--report", path("steps.html")});
@@ -182,13 +182,13 @@ TEST_F(Plan, StepsKeepAPlanWhileItIsGood) {
   EXPECT_LE(steps["mean_rho"], 1.1);
   EXPECT_LT(steps["plans"], 12);
   // A file of another model among them.
-  attention::save(plan::video_lists(plan::Kind::kMixed, 8, 24, 1), path("step-13.layer-7.safetensors"));
+  lists::save(plan::video_lists(plan::Kind::kMixed, 8, 24, 1), path("step-13.layer-7.safetensors"));
   expect_error({"steps", path("step-*.layer-7.safetensors"), "--ranks", "4"}, "step-13.layer-7.safetensors: 8 heads");
   expect_error({"steps", path("nothing-*"), "--ranks", "4"}, "no file matches");
 }
 
 TEST_F(Plan, ComparePricesEveryStrategy) {
-  attention::save(plan::video_lists(plan::Kind::kMixed, 8, 64, 1), path("lists"));
+  lists::save(plan::video_lists(plan::Kind::kMixed, 8, 64, 1), path("lists"));
   const std::string cluster = REEL_SOURCE_DIR "/clusters/h100-ndr400.toml";
   const Result result = run_plan({"compare", path("lists"), "--ranks", "8", "--cluster", cluster, "--json",
                                   path("compare.json"), "--report", path("compare.html")});

@@ -11,11 +11,11 @@
 #include "reel/app/traffic.h"
 #include "reel/base/error.h"
 #include "reel/base/progress.h"
-#include "reel/base/safetensors.h"
 #include "reel/comm/mpi.h"
 #include "reel/data/gif.h"
 #include "reel/data/png.h"
 #include "reel/data/video_file.h"
+#include "reel/files/safetensors.h"
 #include "reel/model/folder.h"
 #include "reel/train/checkpoint.h"
 #include "reel/train/sampling.h"
@@ -147,7 +147,7 @@ void sample(const SampleOptions& o) {
   std::optional<Progress> progress;
   if (world.rank() == 0) progress.emplace("sample", o.steps);
   // Groups of ranks take some of the clips each.
-  const parallel::Cut cut = parallel::even_cut(o.count, team.data().size());
+  const layout::Cut cut = layout::even_cut(o.count, team.data().size());
   const auto first = static_cast<std::size_t>(cut.begin(team.data().rank()));
   const auto own = static_cast<std::size_t>(cut.size(team.data().rank()));
   const std::size_t each = clips.size() / static_cast<std::size_t>(o.count);

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "reel/base/error.h"
-#include "reel/base/file.h"
 #include "reel/base/progress.h"
 #include "reel/cost/kernels.h"
+#include "reel/files/file.h"
 #include "reel/sim/layers.h"
 #include "reel/sim/search.h"
 #include "reel/sim/simulate.h"

@@ -4,12 +4,12 @@
 
 #include "reel/app/measure.h"
 #include "reel/app/simulate.h"
-#include "reel/base/csv.h"
 #include "reel/base/error.h"
-#include "reel/base/file.h"
 #include "reel/cost/calibrate.h"
 #include "reel/cost/collective.h"
 #include "reel/cost/measured.h"
+#include "reel/files/csv.h"
+#include "reel/files/file.h"
 
 namespace reel::app {
 

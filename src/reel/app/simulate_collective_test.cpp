@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "reel/app/testing.h"
-#include "reel/base/csv.h"
-#include "reel/base/file.h"
-#include "reel/base/folder_testing.h"
+#include "reel/files/csv.h"
+#include "reel/files/file.h"
+#include "reel/files/folder_testing.h"
 
 namespace reel::app {
 namespace {

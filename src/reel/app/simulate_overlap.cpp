@@ -2,10 +2,10 @@
 #include <memory>
 
 #include "reel/app/simulate.h"
-#include "reel/base/csv.h"
 #include "reel/base/error.h"
 #include "reel/cost/kernels.h"
 #include "reel/cost/overlap.h"
+#include "reel/files/csv.h"
 
 namespace reel::app {
 

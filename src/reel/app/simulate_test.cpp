@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "reel/app/testing.h"
-#include "reel/base/csv.h"
-#include "reel/base/file.h"
+#include "reel/files/csv.h"
+#include "reel/files/file.h"
 
 namespace reel::app {
 namespace {

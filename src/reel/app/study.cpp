@@ -15,10 +15,10 @@
 #include "reel/app/app.h"
 #include "reel/app/measure.h"
 #include "reel/base/error.h"
-#include "reel/base/file.h"
 #include "reel/base/progress.h"
 #include "reel/base/timer.h"
 #include "reel/cost/machine.h"
+#include "reel/files/file.h"
 #include "reel/sparsity/break_even.h"
 #include "reel/sparsity/chosen_lists.h"
 
@@ -58,7 +58,7 @@ std::vector<std::int64_t> grid_of(const StudyOptions& options) {
   return options.grid.empty() ? std::vector<std::int64_t>() : parse_grid("--grid", options.grid);
 }
 
-sparsity::TokenOrder order_of(const sparsity::QkFile& file, const StudyOptions& options) {
+lists::TokenOrder order_of(const sparsity::QkFile& file, const StudyOptions& options) {
   const std::vector<std::int64_t> tile = parse_grid("--tile", options.tile);
   if (tile[0] * tile[1] * tile[2] > 4096) {
     throw Error(fmt::format("--tile {}: {} queries would share a list", options.tile, tile[0] * tile[1] * tile[2]),
@@ -95,7 +95,7 @@ void run_study(const StudyOptions& options) {
   Threads threads(options.threads);
   const Timer timer;
   const sparsity::QkFile file = sparsity::QkFile::open(options.file);
-  const sparsity::TokenOrder order = order_of(file, options);
+  const lists::TokenOrder order = order_of(file, options);
   Study study;
   study.path = options.file;
   study.tokens = file.tokens();
@@ -145,7 +145,7 @@ void run_lists(StudyOptions options) {
   Threads threads(options.threads);
   const Timer timer;
   const sparsity::QkFile file = sparsity::QkFile::open(options.file);
-  const sparsity::TokenOrder order = order_of(file, options);
+  const lists::TokenOrder order = order_of(file, options);
   options.lists.file = &file;
   options.lists.order = &order;
   Progress progress("lists", file.heads());

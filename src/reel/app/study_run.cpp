@@ -7,9 +7,9 @@
 
 #include "reel/app/study.h"
 #include "reel/base/error.h"
-#include "reel/base/file.h"
 #include "reel/base/progress.h"
 #include "reel/base/timer.h"
+#include "reel/files/file.h"
 #include "reel/train/checkpoint.h"
 #include "reel/train/predictor_figures.h"
 

@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "reel/app/testing.h"
-#include "reel/attention/key_lists.h"
-#include "reel/base/file.h"
+#include "reel/files/file.h"
+#include "reel/lists/key_lists.h"
 #include "reel/sparsity/qk_testing.h"
 
 namespace reel::app {
@@ -56,7 +56,7 @@ TEST_F(StudyVerb, ListsAreExportedInEveryForm) {
                             "--out", lists_.path()});
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_NE(made.out.find("of the true attention"), std::string::npos) << made.out;
-  EXPECT_EQ(attention::load_key_lists(lists_.path()).heads, 2);
+  EXPECT_EQ(lists::load_key_lists(lists_.path()).heads, 2);
   for (const char* to : {"flex", "vsa", "mask"}) {
     for (const bool cover : {false, true}) {
       std::vector<std::string> words = {"export", lists_.path(), "--to", to, "--out", out_.path()};

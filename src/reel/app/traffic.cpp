@@ -1,6 +1,6 @@
 #include "reel/app/traffic.h"
 
-#include "reel/base/file.h"
+#include "reel/files/file.h"
 
 namespace reel::app {
 

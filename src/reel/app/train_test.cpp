@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "reel/app/testing.h"
-#include "reel/base/safetensors.h"
 #include "reel/data/folder.h"
 #include "reel/data/video_file.h"
+#include "reel/files/safetensors.h"
 #include "reel/train/testing.h"
 
 namespace reel::app {

@@ -14,8 +14,8 @@
 
 #include <cstdint>
 
-#include "reel/attention/key_lists.h"
 #include "reel/base/threads.h"
+#include "reel/lists/key_lists.h"
 
 namespace reel::attention {
 
@@ -56,7 +56,7 @@ struct Partial {
   float* lse = nullptr;
 };
 
-void forward(const Input& in, const KeyLists& lists, const Partial& result, Threads& threads);
+void forward(const Input& in, const lists::KeyLists& lists, const Partial& result, Threads& threads);
 void forward_dense(const Input& in, const Partial& result, Threads& threads);
 
 // into = the attention over the keys of both sides. Exact, and safe when one side (or both) saw no key.
@@ -72,7 +72,7 @@ struct Gradients {
   bool accumulate = false;
 };
 
-void backward(const Input& in, const KeyLists& lists, const Gradients& gradients, Threads& threads);
+void backward(const Input& in, const lists::KeyLists& lists, const Gradients& gradients, Threads& threads);
 void backward_dense(const Input& in, const Gradients& gradients, Threads& threads);
 
 }  // namespace reel::attention

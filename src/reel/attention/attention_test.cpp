@@ -24,7 +24,7 @@ void expect_gradients_match(Problem& p, const ReferenceResult& want) {
   EXPECT_LE(difference(p, p.gradients().dv, p.shape.keys, want.dv), kTolerance * largest);
 }
 
-void expect_matches_reference(Problem& p, const KeyLists& lists, Threads& threads) {
+void expect_matches_reference(Problem& p, const lists::KeyLists& lists, Threads& threads) {
   forward(p.input(), lists, p.partial(), threads);
   backward(p.input(), lists, p.gradients(), threads);
   auto want = reference_forward(p.input(), lists);
@@ -48,8 +48,9 @@ TEST(Attention, RandomCasesMatchTheReferenceOnEveryTarget) {
       const Shape shape{1 + below(2), 1 + below(3), 1 + below(most), 1 + below(most),
                         8 * (1 + below(i % 8 == 0 ? 32 : 12))};
       Problem p(shape, test_seed() * 10000 + static_cast<std::uint64_t>(i), below(2) == 0, 8 * below(3));
-      const KeyLists lists =
-          mixed_lists(shape, i % 4 == 3 ? kTileKeys : 1, test_seed() * 10000 + static_cast<std::uint64_t>(i));
+      const lists::KeyLists lists = lists::testing::mixed_lists(shape.batch, shape.heads, shape.queries, shape.keys,
+                                                                i % 4 == 3 ? lists::kTileKeys : 1,
+                                                                test_seed() * 10000 + static_cast<std::uint64_t>(i));
       SCOPED_TRACE(fmt::format("REEL_TEST_SEED={}, case {}: batch {} heads {} queries {} keys {} head_dim {}",
                                test_seed(), i, shape.batch, shape.heads, shape.queries, shape.keys, shape.head_dim));
       expect_matches_reference(p, lists, threads);
@@ -63,7 +64,7 @@ TEST(Attention, DenseMatchesTheReferenceForTheHeadDimsOfModels) {
     for (std::int64_t tokens : {129, 333}) {
       Problem p({1, 2, tokens, tokens + 50, d}, 3);
       SCOPED_TRACE(fmt::format("head_dim {}, {} tokens", d, tokens));
-      expect_matches_reference(p, dense_lists(1, 2, tokens, tokens + 50), threads);
+      expect_matches_reference(p, lists::dense_lists(1, 2, tokens, tokens + 50), threads);
       Problem direct({1, 2, tokens, tokens + 50, d}, 3);
       forward_dense(direct.input(), direct.partial(), threads);
       backward_dense(direct.input(), direct.gradients(), threads);
@@ -78,7 +79,7 @@ TEST(Attention, LongDenseHeadsMatchTheReference) {
   for_every_target([] {
     Threads threads(2);
     Problem p({1, 3, 1100, 130, 24}, 3);
-    expect_matches_reference(p, dense_lists(1, 3, 1100, 130), threads);
+    expect_matches_reference(p, lists::dense_lists(1, 3, 1100, 130), threads);
   });
 }
 
@@ -104,7 +105,7 @@ TEST(Attention, OneLongBlockPollsManyTimes) {
 // Forward copies rows that many blocks read and that do not lie side by side.
 TEST(Attention, RowsThatManyBlocksReadMatchTheReference) {
   const Shape shape{2, 3, 600, 700, 32};
-  const KeyLists lists = random_lists(2, 3, shape.keys, uniform_groups(600, 20), 0.4, 1, 5);
+  const lists::KeyLists lists = lists::random_lists(2, 3, shape.keys, lists::uniform_groups(600, 20), 0.4, 1, 5);
   Threads threads(2);
   for (const bool token_major : {true, false}) {
     Problem p(shape, 13, token_major);
@@ -116,7 +117,7 @@ TEST(Attention, RowsThatManyBlocksReadMatchTheReference) {
 void expect_ranges_match_the_reference(std::int64_t head_dim, bool token_major) {
   SCOPED_TRACE(testing::Message() << "head_dim " << head_dim << (token_major ? ", token-major" : ", head-major"));
   const Shape shape{1, 2, 420, 1601, head_dim};
-  KeyListsBuilder builder(1, 2, shape.keys, {0, 200, 210, 420});
+  lists::KeyListsBuilder builder(1, 2, shape.keys, {0, 200, 210, 420});
   builder.add_dense_head();
   std::vector<std::int32_t> all, early;
   for (std::int32_t key = 0; key < 1601; ++key) {
@@ -124,7 +125,7 @@ void expect_ranges_match_the_reference(std::int64_t head_dim, bool token_major) 
     if (key < 20) early.push_back(key);  // none in the last range
   }
   for (const auto* list : {&all, &early, &all}) builder.add(*list);
-  const KeyLists lists = builder.finish();
+  const lists::KeyLists lists = builder.finish();
   for (const Unit& unit : cut_backward(shape, &lists).units) ASSERT_EQ(unit.ranges, 2);
   Threads threads(2);
   Problem p(shape, 12, token_major);
@@ -144,7 +145,7 @@ void expect_ranges_match_the_reference(std::int64_t head_dim, bool token_major) 
 // Forward takes keys in ranges where those of a head are many; sums and maxima go from one range to the next.
 TEST(Attention, ForwardKeysInSeveralRangesMatchTheReference) {
   const Shape shape{1, 2, 70, 5000, 256};
-  KeyListsBuilder builder(1, 2, shape.keys, {0, 33, 41, 70});
+  lists::KeyListsBuilder builder(1, 2, shape.keys, {0, 33, 41, 70});
   builder.add_dense_head();
   std::vector<std::int32_t> most, early, late;
   for (std::int32_t key = 0; key < 5000; ++key) {
@@ -153,7 +154,7 @@ TEST(Attention, ForwardKeysInSeveralRangesMatchTheReference) {
     if (key > 4500) late.push_back(key);                   // nor those before
   }
   for (const auto* list : {&most, &early, &late}) builder.add(*list);
-  const KeyLists lists = builder.finish();
+  const lists::KeyLists lists = builder.finish();
   std::vector<std::int64_t> ranges;
   for (const Unit& unit : cut_forward(shape, &lists).units) ranges.push_back(unit.ranges);
   ASSERT_GE(*std::max_element(ranges.begin(), ranges.end()), 2);
@@ -172,12 +173,12 @@ TEST(Attention, KeysInSeveralRangesMatchTheReference) {
 TEST(Attention, AnyNumberOfThreadsGivesTheSameBits) {
   // Few heads of very different size: forward and backward cut heads into parts.
   const Shape shape{1, 3, 1300, 1300, 40};
-  KeyListsBuilder builder(1, 3, 1300, uniform_groups(1300, 64));
-  const KeyLists random = random_lists(1, 2, 1300, uniform_groups(1300, 64), 0.2, 1, 9);
+  lists::KeyListsBuilder builder(1, 3, 1300, lists::uniform_groups(1300, 64));
+  const lists::KeyLists random = lists::random_lists(1, 2, 1300, lists::uniform_groups(1300, 64), 0.2, 1, 9);
   builder.add_dense_head();
   for (std::int64_t i = 0; i < 2 * random.groups(); ++i)
     builder.add(random.list(0, i / random.groups(), i % random.groups()));
-  const KeyLists lists = builder.finish();
+  const lists::KeyLists lists = builder.finish();
   Problem one(shape, 4);
   Threads single(1);
   forward(one.input(), lists, one.partial(), single);
@@ -217,10 +218,10 @@ TEST(Attention, OneKeyGivesItsValueAndNoGradientOfQueriesAndKeys) {
 TEST(Attention, EmptyListGivesZeroAndMinusInfinity) {
   Threads threads(1);
   Problem p({1, 1, 5, 7, 16}, 1);
-  KeyListsBuilder builder(1, 1, 7, {0, 2, 5});
+  lists::KeyListsBuilder builder(1, 1, 7, {0, 2, 5});
   builder.add({});
   builder.add(std::vector<std::int32_t>{3});
-  const KeyLists lists = builder.finish();
+  const lists::KeyLists lists = builder.finish();
   expect_matches_reference(p, lists, threads);
   for (std::int64_t c = 0; c < 16; ++c) EXPECT_EQ(p.partial().out.at(0, 0, 1)[c], 0.0f);
   EXPECT_EQ(p.lse[1], -std::numeric_limits<float>::infinity());
@@ -233,7 +234,7 @@ TEST(Attention, NoQueriesOrNoKeysOrNoHeadsWork) {
   Threads threads(2);
   for (const Shape& shape : {Shape{1, 2, 0, 9, 8}, Shape{1, 2, 9, 0, 8}, Shape{1, 0, 4, 4, 8}, Shape{0, 3, 4, 4, 8}}) {
     Problem p(shape, 1);
-    expect_matches_reference(p, dense_lists(shape.batch, shape.heads, shape.queries, shape.keys), threads);
+    expect_matches_reference(p, lists::dense_lists(shape.batch, shape.heads, shape.queries, shape.keys), threads);
   }
 }
 
@@ -297,7 +298,7 @@ TEST(Attention, NanInGivesNanOutAndNowhereElse) {
 TEST(Attention, PartsOfTheKeysMergeToTheWhole) {
   Threads threads(2);
   const Shape shape{2, 2, 90, 200, 32};
-  const KeyLists lists = mixed_lists(shape, 1, 12);
+  const lists::KeyLists lists = lists::testing::mixed_lists(shape.batch, shape.heads, shape.queries, shape.keys, 1, 12);
   Problem whole(shape, 6);
   forward(whole.input(), lists, whole.partial(), threads);
   backward(whole.input(), lists, whole.gradients(), threads);
@@ -315,7 +316,7 @@ TEST(Attention, PartsOfTheKeysMergeToTheWhole) {
   };
   for (int i = 0; i < 4; ++i) {
     const Partial result = i == 0 ? ring.partial() : step.partial();
-    forward(piece(cuts[i], cuts[i + 1]), intersect(lists, cuts[i], cuts[i + 1]), result, threads);
+    forward(piece(cuts[i], cuts[i + 1]), lists::intersect(lists, cuts[i], cuts[i + 1]), result, threads);
     if (i > 0) merge(shape, ring.partial(), step.partial(), threads);
   }
   EXPECT_LE(difference(ring, ring.partial().out, 90, want.out), kTolerance * largest_of(want.out));
@@ -324,7 +325,7 @@ TEST(Attention, PartsOfTheKeysMergeToTheWhole) {
   for (int i = 0; i < 4; ++i) {
     Gradients g = ring.gradients(true);
     g.dk.data = g.dk.at(0, 0, cuts[i]), g.dv.data = g.dv.at(0, 0, cuts[i]);
-    backward(piece(cuts[i], cuts[i + 1]), intersect(lists, cuts[i], cuts[i + 1]), g, threads);
+    backward(piece(cuts[i], cuts[i + 1]), lists::intersect(lists, cuts[i], cuts[i + 1]), g, threads);
   }
   expect_gradients_match(ring, want);
 }
@@ -345,8 +346,8 @@ TEST(Attention, MergeWithNothingKeepsTheBits) {
   Problem a(shape, 1), nothing(shape, 2), copy(shape, 1);
   forward_dense(a.input(), a.partial(), threads);
   forward_dense(copy.input(), copy.partial(), threads);
-  forward(nothing.input(), intersect(dense_lists(1, 1, 4, 8), 0, 8), nothing.partial(), threads);
-  KeyListsBuilder builder(1, 1, 8, {0, 4});
+  forward(nothing.input(), lists::intersect(lists::dense_lists(1, 1, 4, 8), 0, 8), nothing.partial(), threads);
+  lists::KeyListsBuilder builder(1, 1, 8, {0, 4});
   builder.add({});
   forward(nothing.input(), builder.finish(), nothing.partial(), threads);
   merge(shape, a.partial(), nothing.partial(), threads);
@@ -358,7 +359,7 @@ TEST(Attention, MergeWithNothingKeepsTheBits) {
 
 TEST(Attention, ImpossibleShapesAndStridesAreErrorsWithAHint) {
   Threads threads(1);
-  const auto hint_of = [&](const Shape& shape, const KeyLists& lists) -> std::string {
+  const auto hint_of = [&](const Shape& shape, const lists::KeyLists& lists) -> std::string {
     Problem p({1, 2, 10, 10, 256}, 1);
     Input in = p.input();
     in.shape = shape;
@@ -369,7 +370,7 @@ TEST(Attention, ImpossibleShapesAndStridesAreErrorsWithAHint) {
     }
     return "";
   };
-  const KeyLists fits = dense_lists(1, 2, 10, 10);
+  const lists::KeyLists fits = lists::dense_lists(1, 2, 10, 10);
   EXPECT_EQ(hint_of({1, 2, 10, 10, 64}, fits), "");
   for (std::int64_t d : {0, 4, 60, 264, -8}) EXPECT_NE(hint_of({1, 2, 10, 10, d}, fits), "") << d;
   EXPECT_NE(hint_of({1, 3, 10, 10, 64}, fits), "");

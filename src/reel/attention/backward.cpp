@@ -259,7 +259,7 @@ KeySide range_of(const KeySide& head, std::size_t first, std::size_t count, std:
   return {inputs(head.k), inputs(head.v), gradients(head.dk), gradients(head.dv)};
 }
 
-void run_backward(const Input& in, const KeyLists* lists, const Gradients& g, Threads& threads) {
+void run_backward(const Input& in, const lists::KeyLists* lists, const Gradients& g, Threads& threads) {
   check(in, lists);
   const Shape& shape = in.shape;
   check_view("dout", g.dout, shape, shape.queries);
@@ -358,7 +358,7 @@ void run_backward(const Input& in, const KeyLists* lists, const Gradients& g, Th
 
 }  // namespace
 
-void backward(const Input& in, const KeyLists& lists, const Gradients& gradients, Threads& threads) {
+void backward(const Input& in, const lists::KeyLists& lists, const Gradients& gradients, Threads& threads) {
   run_backward(in, &lists, gradients, threads);
 }
 void backward_dense(const Input& in, const Gradients& gradients, Threads& threads) {

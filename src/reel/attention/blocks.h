@@ -77,7 +77,7 @@ struct BackwardBlock {
 // Lists of one thread: those of the present block and the next.
 class BlockLists {
  public:
-  explicit BlockLists(const KeyLists* lists) : lists_(lists) {}
+  explicit BlockLists(const lists::KeyLists* lists) : lists_(lists) {}
 
   // Runs of work.blocks[i] and of the block after it, if that belongs to the unit too.
   std::pair<KeyRun, KeyRun> runs(const Work& work, const Unit& unit, std::int64_t i) {
@@ -97,7 +97,7 @@ class BlockLists {
     return {tokens.data(), tokens.size()};
   }
 
-  const KeyLists* lists_;
+  const lists::KeyLists* lists_;
   KeyRun next_{nullptr, 0};
   std::vector<std::int32_t> tokens_[2];  // tiles written out
   int side_ = 0;

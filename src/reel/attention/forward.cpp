@@ -212,7 +212,7 @@ Input side_by_side(const Input& in, const Work& work, Threads& threads) {
   return {s, in.q, k, v, in.scale};
 }
 
-void run_forward(const Input& given, const KeyLists* lists, const Partial& result, Threads& threads) {
+void run_forward(const Input& given, const lists::KeyLists* lists, const Partial& result, Threads& threads) {
   check(given, lists);
   const Shape& shape = given.shape;
   check_view("out", result.out, shape, shape.queries);
@@ -253,7 +253,7 @@ void run_forward(const Input& given, const KeyLists* lists, const Partial& resul
 
 }  // namespace
 
-void forward(const Input& in, const KeyLists& lists, const Partial& result, Threads& threads) {
+void forward(const Input& in, const lists::KeyLists& lists, const Partial& result, Threads& threads) {
   run_forward(in, &lists, result, threads);
 }
 void forward_dense(const Input& in, const Partial& result, Threads& threads) {

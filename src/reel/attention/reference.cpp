@@ -16,7 +16,7 @@ double dot(const float* a, const float* b, std::int64_t n) {
 
 // f(b, h, query, tokens of its list)
 template <class F>
-void for_each_query(const KeyLists& lists, const F& f) {
+void for_each_query(const lists::KeyLists& lists, const F& f) {
   std::vector<std::int32_t> tokens;
   for (std::int64_t b = 0; b < lists.batch; ++b) {
     for (std::int64_t h = 0; h < lists.heads; ++h) {
@@ -33,7 +33,7 @@ void for_each_query(const KeyLists& lists, const F& f) {
 
 }  // namespace
 
-ReferenceResult reference_forward(const Input& in, const KeyLists& lists) {
+ReferenceResult reference_forward(const Input& in, const lists::KeyLists& lists) {
   const auto& [batch, heads, queries, keys, d] = in.shape;
   ReferenceResult result;
   result.out.assign(static_cast<std::size_t>(batch * heads * queries * d), 0.0);
@@ -57,7 +57,7 @@ ReferenceResult reference_forward(const Input& in, const KeyLists& lists) {
   return result;
 }
 
-void reference_backward(const Input& in, const KeyLists& lists, ConstView dout, ReferenceResult& result) {
+void reference_backward(const Input& in, const lists::KeyLists& lists, ConstView dout, ReferenceResult& result) {
   const Shape& s = in.shape;
   const std::int64_t d = s.head_dim;
   result.dq.assign(static_cast<std::size_t>(s.batch * s.heads * s.queries * d), 0.0);

@@ -13,8 +13,8 @@ struct ReferenceResult {
   std::vector<double> dq, dk, dv;
 };
 
-ReferenceResult reference_forward(const Input& in, const KeyLists& lists);
+ReferenceResult reference_forward(const Input& in, const lists::KeyLists& lists);
 // Adds dq, dk, dv to a forward result.
-void reference_backward(const Input& in, const KeyLists& lists, ConstView dout, ReferenceResult& result);
+void reference_backward(const Input& in, const lists::KeyLists& lists, ConstView dout, ReferenceResult& result);
 
 }  // namespace reel::attention

@@ -21,14 +21,16 @@
 HWY_BEFORE_NAMESPACE();
 namespace reel::attention::HWY_NAMESPACE {
 
-static_assert(kTileKeys % kWidth == 0 && kTileVectors % 2 == 0);
+static_assert(lists::kTileKeys % kWidth == 0 && kTileVectors % 2 == 0);
 
 struct SelectScratch {
   std::size_t padded, words;  // keys in whole tiles; words of a low-rank row
   std::int32_t *packed, *q;
   float *unit, *weights, *floats, *top;
   std::uint32_t* kept;
-  static std::size_t Padded(std::size_t keys) { return (keys + kTileKeys - 1) / kTileKeys * kTileKeys; }
+  static std::size_t Padded(std::size_t keys) {
+    return (keys + lists::kTileKeys - 1) / lists::kTileKeys * lists::kTileKeys;
+  }
   // One sample a group: scores of some groups at once, and no exponentials.
   static std::size_t Groups(std::size_t samples) { return samples == 1 ? kTileRows : 1; }
   static std::size_t Floats(std::size_t keys, std::size_t rank, std::size_t samples) {
@@ -81,7 +83,8 @@ inline void SumTiles(float* weights, std::size_t tiles) {
   const DF df;
   for (std::size_t t = 0; t < tiles; ++t) {
     VF sum = hn::Zero(df);
-    for (std::size_t j = 0; j < kTileKeys; j += kLanes) sum = hn::Add(sum, hn::LoadU(df, weights + t * kTileKeys + j));
+    for (std::size_t j = 0; j < lists::kTileKeys; j += kLanes)
+      sum = hn::Add(sum, hn::LoadU(df, weights + t * lists::kTileKeys + j));
     weights[t] = hn::GetLane(hn::SumOfLanes(df, sum));
   }
 }
@@ -92,13 +95,13 @@ HWY_INLINE void ExactWeights(const SelectUnit& u, const Samples& samples, const 
   weights.assign((entries.size() + kWidth - 1) / kWidth * kWidth, 0.0f);
   if (u.granularity > 1) {
     for (std::size_t i = 0; i < entries.size(); ++i) {
-      HWY_ALIGN float of_keys[kTileKeys] = {};
-      const std::size_t first = static_cast<std::size_t>(entries[i]) * kTileKeys;
-      const std::size_t columns = std::min<std::size_t>(kTileKeys, u.keys - first);
+      HWY_ALIGN float of_keys[lists::kTileKeys] = {};
+      const std::size_t first = static_cast<std::size_t>(entries[i]) * lists::kTileKeys;
+      const std::size_t columns = std::min<std::size_t>(lists::kTileKeys, u.keys - first);
       for (std::size_t j = 0; j < columns; j += kWidth) {
         WeighPanel(samples, k.words, k.Panel((first + j) / kWidth), of_keys + j);
       }
-      std::fill(of_keys + columns, of_keys + kTileKeys, 0.0f);  // zero rows weigh something
+      std::fill(of_keys + columns, of_keys + lists::kTileKeys, 0.0f);  // zero rows weigh something
       SumTiles(of_keys, 1);
       weights[i] = of_keys[0];
     }
@@ -153,7 +156,7 @@ void SelectGroups(const SelectUnit& u, float* scratch) {
     GroupWeights(samples, keys, mild, s.weights);
     if (u.granularity > 1) {
       std::fill(s.weights + u.keys, s.weights + s.padded, 0.0f);
-      SumTiles(s.weights, s.padded / kTileKeys);
+      SumTiles(s.weights, s.padded / lists::kTileKeys);
     }
     chooser.Choose(g, s.weights, kMostLost,
                    [&](const auto& entries, auto& weights) { ExactWeights(u, samples, keys, entries, weights); });
@@ -181,8 +184,8 @@ void check(const SelectInput& in) {
                             in.rank, in.samples),
                 "sizes must not be negative; rank and samples are at least 1");
   }
-  if (in.granularity != 1 && in.granularity != kTileKeys) {
-    throw Error(fmt::format("selection: granularity {}", in.granularity), fmt::format("use 1 or {}", kTileKeys));
+  if (in.granularity != 1 && in.granularity != lists::kTileKeys) {
+    throw Error(fmt::format("selection: granularity {}", in.granularity), fmt::format("use 1 or {}", lists::kTileKeys));
   }
   const auto heads = static_cast<std::size_t>(in.batch * in.heads);
   if (in.keep.size() != 1 && in.keep.size() != heads) {
@@ -215,10 +218,10 @@ void check(const SelectInput& in) {
 
 }  // namespace
 
-KeyLists select(const SelectInput& in, Threads& threads) {
+lists::KeyLists select(const SelectInput& in, Threads& threads) {
   check(in);
   const auto heads = static_cast<std::size_t>(in.batch * in.heads);
-  KeyLists lists;
+  lists::KeyLists lists;
   lists.batch = in.batch, lists.heads = in.heads, lists.keys_tokens = in.keys, lists.granularity = in.granularity;
   lists.group_starts = in.group_starts;
   lists.dense_heads.assign(heads, 0);

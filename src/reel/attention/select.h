@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "reel/attention/attention.h"
-#include "reel/attention/key_lists.h"
 #include "reel/base/threads.h"
+#include "reel/lists/key_lists.h"
 
 namespace reel::attention {
 
@@ -25,14 +25,14 @@ struct SelectInput {
   ConstView q;                             // row g * samples + s: sample s of group g
   ConstView k;                             // row j: key j
   float scale = 1;
-  int granularity = 1;               // 1 or kTileKeys
+  int granularity = 1;               // 1 or lists::kTileKeys
   std::vector<std::int64_t> keep;    // entries per list: one number, or one per (batch item, head); all = dense head
   bool keep_own = false;             // every list holds the entries of its own queries: query i is key i
   std::vector<std::int32_t> always;  // entries that every list holds, ascending
   bool keep_beside = false;          // these do not count among the `keep`
 };
 
-KeyLists select(const SelectInput& in, Threads& threads);
+lists::KeyLists select(const SelectInput& in, Threads& threads);
 
 // Weights of all entries for one group, in double precision, of the rounded rows: what select() must agree with, up to
 // the rounding of f32.

@@ -24,7 +24,7 @@ struct Selection {
         k(Problem::random(static_cast<std::size_t>(batch * heads * keys * rank), seed, 2, spread)) {
     in.batch = batch, in.heads = heads, in.keys = keys, in.rank = rank, in.samples = samples,
     in.granularity = granularity;
-    in.group_starts = uniform_groups(groups * 5, 5);
+    in.group_starts = lists::uniform_groups(groups * 5, 5);
     in.keep = {keep};
     in.scale = 0.3f;
     in.q = token_major<const float>(q.data(), groups * samples, heads, rank);
@@ -34,7 +34,7 @@ struct Selection {
 
 // Against a full sort of the double-precision weights: every kept entry is among the `keep` heaviest, up to the
 // rounding of f32 exponents (a score of 20 is known to 2e-6, so weights are to 1e-5).
-void expect_heaviest(const SelectInput& in, const KeyLists& lists, double rounding = 1e-5) {
+void expect_heaviest(const SelectInput& in, const lists::KeyLists& lists, double rounding = 1e-5) {
   for (std::int64_t b = 0; b < in.batch; ++b) {
     for (std::int64_t h = 0; h < in.heads; ++h) {
       for (std::int64_t g = 0; g < lists.groups(); ++g) {
@@ -62,7 +62,7 @@ TEST(Select, KeepsTheHeaviestOnEveryTarget) {
       const auto below = [&](std::uint64_t n, std::uint64_t which) {
         return static_cast<std::int64_t>(random.below(i * 10 + which, n));
       };
-      const int granularity = i % 3 == 2 ? kTileKeys : 1;
+      const int granularity = i % 3 == 2 ? lists::kTileKeys : 1;
       const std::int64_t keys = 2 + below(1500, 0) + (granularity > 1 ? 64 : 0);
       const std::int64_t entries = (keys + granularity - 1) / granularity;
       const std::int64_t samples = i % 4 == 0 ? 1 : 1 + below(20, 1);
@@ -103,7 +103,7 @@ TEST(Select, SamplesOfManyKeysDoNotChangeTheChoice) {
     }
     Selection equal(1, 1, 1, 9000, 4, 3, 1, 700, test_seed() + 11);
     std::fill(equal.k.begin(), equal.k.end(), 0.0f);
-    const KeyLists lists = select(equal.in, threads);
+    const lists::KeyLists lists = select(equal.in, threads);
     std::vector<std::int32_t> first(700);
     std::iota(first.begin(), first.end(), 0);
     const auto list = lists.list(0, 0, 0);
@@ -115,7 +115,7 @@ TEST(Select, SamplesOfManyKeysDoNotChangeTheChoice) {
 TEST(Select, ExponentialsKeptInSixteenBitsDoNotChangeTheChoice) {
   // With 64 samples all weights are close: the threshold has many keys within what 16 bits lose.
   Threads threads(2);
-  for (const int granularity : {1, static_cast<int>(kTileKeys)}) {
+  for (const int granularity : {1, static_cast<int>(lists::kTileKeys)}) {
     Selection s(1, 1, 2, 5003, 32, 64, granularity, granularity == 1 ? 500 : 20, 6);
     expect_heaviest(s.in, select(s.in, threads));
   }
@@ -171,7 +171,7 @@ TEST(Select, EqualWeightsGoToTheLowerIndex) {
     Selection s(1, 1, 3, 1000, 8, samples, 1, 137, 2);
     std::fill(s.k.begin(), s.k.end(), 0.0f);  // every score is 0
     Threads threads(1);
-    const KeyLists lists = select(s.in, threads);
+    const lists::KeyLists lists = select(s.in, threads);
     for (std::int64_t g = 0; g < 3; ++g) {
       std::vector<std::int32_t> want(137);
       std::iota(want.begin(), want.end(), 0);
@@ -185,7 +185,7 @@ TEST(Select, KeepingNothingOrEverything) {
   Threads threads(2);
   Selection s(1, 3, 4, 100, 8, 2, 1, 0, 3);
   s.in.keep = {0, 100, 7};
-  const KeyLists lists = select(s.in, threads);
+  const lists::KeyLists lists = select(s.in, threads);
   EXPECT_EQ(lists.list(0, 0, 0).size(), 0u);
   EXPECT_TRUE(lists.dense(0, 1));
   EXPECT_EQ(lists.list(0, 2, 3).size(), 7u);
@@ -197,7 +197,7 @@ TEST(Select, WhatIsAlwaysKeptCountsAmongTheKept) {
   Threads threads(2);
   for (const std::string& target : kernels::available_targets()) {
     kernels::set_target(target);
-    for (const int granularity : {1, kTileKeys}) {
+    for (const int granularity : {1, lists::kTileKeys}) {
       for (const std::int64_t samples : {1, 3}) {
         for (const std::int64_t keep : {0, 1, 7, 40, 130, 298, 299, -40, -250}) {  // below 0: beside what is held
           Selection s(2, 2, 4, 300, 6, samples, granularity, std::abs(keep), 3);
@@ -205,7 +205,7 @@ TEST(Select, WhatIsAlwaysKeptCountsAmongTheKept) {
           s.in.group_starts = {0, 3, 90, 91, 300};
           s.in.keep_own = true;
           s.in.always = granularity == 1 ? std::vector<std::int32_t>{2, 5, 90, 299} : std::vector<std::int32_t>{1, 4};
-          const KeyLists lists = select(s.in, threads);
+          const lists::KeyLists lists = select(s.in, threads);
           SCOPED_TRACE(fmt::format("{}: granularity {}, {} samples, keep {}", target, granularity, samples, keep));
           for (std::int64_t i = 0; i < 16; ++i) {
             const std::int64_t b = i / 8, h = i / 4 % 2, g = i % 4;
@@ -248,7 +248,7 @@ TEST(Select, NanDoesNotDriveOutWhatIsAlwaysKept) {
   s.in.keep_own = true;
   s.in.always = {150};
   std::fill(s.k.begin(), s.k.end(), std::numeric_limits<float>::quiet_NaN());
-  const KeyLists lists = select(s.in, threads);
+  const lists::KeyLists lists = select(s.in, threads);
   for (std::int32_t g = 0; g < 3; ++g) {
     const auto list = lists.list(0, 0, g);
     EXPECT_EQ(list.size(), 20u);

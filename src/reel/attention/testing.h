@@ -13,6 +13,7 @@
 #include "reel/base/random.h"
 #include "reel/base/testing.h"
 #include "reel/kernels/testing.h"
+#include "reel/lists/testing.h"
 
 namespace reel::attention {
 
@@ -105,44 +106,6 @@ inline double lse_difference(const Array& got, const std::vector<double>& want) 
     worst = std::isnan(error) ? std::numeric_limits<double>::infinity() : std::max(worst, error);
   }
   return worst;
-}
-
-// Lists of every kind at once: heads that are dense, lists that are empty, of one key, of all keys, runs and random
-// keys; groups of ragged sizes.
-inline KeyLists mixed_lists(const Shape& s, int granularity, std::uint64_t seed) {
-  const Random random(seed, 77);
-  std::uint64_t draw = 0;
-  const auto below = [&](std::int64_t n) {
-    return static_cast<std::int64_t>(random.below(draw++, static_cast<std::uint64_t>(n)));
-  };
-  std::vector<std::int32_t> starts{0};
-  const std::int64_t largest_group = 1 + below(std::max<std::int64_t>(1, s.queries));
-  while (starts.back() < s.queries) {
-    starts.push_back(static_cast<std::int32_t>(std::min(s.queries, starts.back() + 1 + below(largest_group))));
-  }
-  KeyListsBuilder builder(s.batch, s.heads, s.keys, starts, granularity);
-  const std::int64_t entries = (s.keys + granularity - 1) / granularity;
-  for (std::int64_t head = 0; head < s.batch * s.heads; ++head) {
-    if (below(5) == 0) {
-      builder.add_dense_head();
-      continue;
-    }
-    for (std::size_t g = 0; g + 1 < starts.size(); ++g) {
-      std::vector<std::int32_t> list;
-      const std::int64_t kind = entries == 0 ? 0 : below(6);
-      const std::int64_t from = entries == 0 ? 0 : below(entries), share = 1 + below(100);
-      for (std::int64_t e = 0; e < entries; ++e) {
-        const bool take = kind == 1   ? e == from
-                          : kind == 2 ? true
-                          : kind == 3 ? e >= from && e < from + entries / 4 + 1
-                          : kind >= 4 ? below(100) < share
-                                      : false;
-        if (take) list.push_back(static_cast<std::int32_t>(e));
-      }
-      builder.add(list);
-    }
-  }
-  return builder.finish();
 }
 
 }  // namespace reel::attention

@@ -27,7 +27,7 @@ double cost_of(const Block& block) {  // pairs, and packing of queries and keys
          8.0 * static_cast<double>(block.tokens);
 }
 
-std::vector<Block> make_blocks(const Shape& shape, const KeyLists* lists, std::int64_t most) {
+std::vector<Block> make_blocks(const Shape& shape, const lists::KeyLists* lists, std::int64_t most) {
   std::vector<Block> blocks;
   const auto add = [&](std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t last, std::int64_t group,
                        std::int64_t tokens) {
@@ -68,7 +68,7 @@ void cut_head(const std::vector<Block>& blocks, std::int64_t first, std::int64_t
 }
 
 template <class Parts>  // parts(cost of the head, cost of everything) -> number of parts
-Work cut(const Shape& shape, const KeyLists* lists, std::int64_t most_queries, const Parts& parts) {
+Work cut(const Shape& shape, const lists::KeyLists* lists, std::int64_t most_queries, const Parts& parts) {
   Work work;
   work.blocks = make_blocks(shape, lists, most_queries);
   double total = 0;
@@ -132,7 +132,7 @@ void check_shape(const Shape& s) {
   }
 }
 
-void check(const Input& in, const KeyLists* lists) {
+void check(const Input& in, const lists::KeyLists* lists) {
   const Shape& s = in.shape;
   check_shape(s);
   check_view("q", in.q, s, s.queries);
@@ -151,7 +151,7 @@ void check(const Input& in, const KeyLists* lists) {
   }
 }
 
-Work cut_forward(const Shape& shape, const KeyLists* lists) {
+Work cut_forward(const Shape& shape, const lists::KeyLists* lists) {
   // Few queries in all are cut into smaller blocks, or most threads would have none.
   const std::int64_t even = shape.batch * shape.heads * shape.queries / kLeastForwardUnits;
   const std::int64_t most =
@@ -167,7 +167,7 @@ Work cut_forward(const Shape& shape, const KeyLists* lists) {
   return work;
 }
 
-Work cut_backward(const Shape& shape, const KeyLists* lists) {
+Work cut_backward(const Shape& shape, const lists::KeyLists* lists) {
   const double keys = static_cast<double>(std::max<std::int64_t>(1, shape.keys));
   const double scratch = keys * static_cast<double>(shape.head_dim) * 2 * sizeof(float);
   Work work = cut(shape, lists, kBackwardQueries, [&](double cost, double total) {

@@ -37,16 +37,16 @@ struct Work {
 };
 
 // Throws Error for shapes, views or lists that do not fit each other. `lists` is null for dense.
-void check(const Input& in, const KeyLists* lists);
+void check(const Input& in, const lists::KeyLists* lists);
 void check_shape(const Shape& shape);
 void check_memory(const char* name, const float* data);
 void check_view(const char* name, ConstView view, const Shape& shape, std::int64_t rows);
 
-Work cut_forward(const Shape& shape, const KeyLists* lists);
+Work cut_forward(const Shape& shape, const lists::KeyLists* lists);
 
 // In backward a head is cut into parts only when it is a large share of all work, since every part but the first needs
 // its own dK and dV: 16 parts in all, none below kLeastPairsPerKey pairs a key. The keys of a part come in ranges whose
 // rows of K, V, dK and dV stay in the cache.
-Work cut_backward(const Shape& shape, const KeyLists* lists);
+Work cut_backward(const Shape& shape, const lists::KeyLists* lists);
 
 }  // namespace reel::attention

@@ -4,7 +4,6 @@
 #include <map>
 #include <utility>
 
-#include "reel/base/csv.h"
 #include "reel/base/error.h"
 
 namespace reel {
@@ -52,16 +51,6 @@ std::vector<Total> Recorder::totals() const {
   }
   std::stable_sort(totals.begin(), totals.end(), [](const Total& a, const Total& b) { return a.seconds > b.seconds; });
   return totals;
-}
-
-void Recorder::write_csv(const std::string& path) const {
-  CsvWriter csv({"start", "seconds", "name", "phase", "layer", "group", "flops", "bytes"});
-  for (const auto& [operation, start, seconds] : records_) {
-    const std::string layer = operation.layer < 0 ? std::string() : std::to_string(operation.layer);
-    csv.add(start, seconds, operation.name, phase_name(operation.phase), layer, operation.group, operation.flops,
-            operation.bytes);
-  }
-  csv.write(path);
 }
 
 }  // namespace reel

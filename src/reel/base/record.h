@@ -53,9 +53,6 @@ class Recorder {
   const std::vector<Record>& records() const { return records_; }
   std::vector<Total> totals() const;  // by name, the longest first
 
-  // start, seconds, name, phase, layer, group, flops, bytes; layer is empty where there is none
-  void write_csv(const std::string& path) const;
-
  private:
   Timer clock_;
   std::vector<Record> records_;

@@ -2,10 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <thread>
-
-#include "reel/base/csv.h"
 
 namespace reel {
 namespace {
@@ -63,23 +60,6 @@ TEST(RecorderDeathTest, ARecordFromASecondThreadAborts) {
   Recorder recorder;
   recorder.record({"gemm"}, 0, 0);
   EXPECT_DEATH(std::thread([&] { recorder.record({"norm"}, 0, 0); }).join(), "owner_ == thread");
-}
-
-TEST(Recorder, WritesATable) {
-  Recorder recorder;
-  recorder.record({"gemm", 1e12, 10, 3, Phase::kBackward}, 0.1, 1.0 / 3);
-  recorder.record({"all_gather_v", 0, 64, -1, Phase::kOther, "ranks 0,1"}, 0.5, 0);
-  const std::string path = testing::TempDir() + "reel_record_test.csv";
-  recorder.write_csv(path);
-  const Csv csv = Csv::load(path);
-  std::filesystem::remove(path);
-  ASSERT_EQ(csv.rows(), 2u);
-  EXPECT_EQ(csv.text(0, "phase"), "backward");
-  EXPECT_EQ(csv.integer(0, "layer"), 3);
-  EXPECT_EQ(csv.number(0, "seconds"), 1.0 / 3);
-  EXPECT_EQ(csv.number(0, "flops"), 1e12);
-  EXPECT_EQ(csv.text(1, "layer"), "");
-  EXPECT_EQ(csv.text(1, "group"), "ranks 0,1");
 }
 
 }  // namespace

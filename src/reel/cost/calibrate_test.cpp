@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reel/base/file.h"
 #include "reel/base/testing.h"
+#include "reel/files/file.h"
 
 namespace reel::cost {
 namespace {

@@ -6,10 +6,10 @@
 #include <system_error>
 
 #include "reel/base/error.h"
-#include "reel/base/file.h"
-#include "reel/base/nearest.h"
-#include "reel/base/shipped.h"
-#include "reel/base/toml.h"
+#include "reel/files/file.h"
+#include "reel/files/nearest.h"
+#include "reel/files/shipped.h"
+#include "reel/files/toml.h"
 
 namespace reel::cost {
 

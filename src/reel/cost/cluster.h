@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "reel/base/settings.h"
+#include "reel/files/settings.h"
 
 namespace reel::cost {
 

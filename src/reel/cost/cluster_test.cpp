@@ -4,8 +4,8 @@
 
 #include <cstdlib>
 
-#include "reel/base/file.h"
 #include "reel/base/testing.h"
+#include "reel/files/file.h"
 
 namespace reel::cost {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "reel/base/error.h"
-#include "reel/base/nearest.h"
 #include "reel/cost/nccl.h"
+#include "reel/files/nearest.h"
 
 namespace reel::cost {
 

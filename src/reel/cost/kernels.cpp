@@ -5,10 +5,10 @@
 #include <cmath>
 #include <vector>
 
-#include "reel/base/csv.h"
 #include "reel/base/error.h"
-#include "reel/base/file.h"
-#include "reel/base/nearest.h"
+#include "reel/files/csv.h"
+#include "reel/files/file.h"
+#include "reel/files/nearest.h"
 
 namespace reel::cost {
 

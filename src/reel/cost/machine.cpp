@@ -10,9 +10,9 @@
 
 #include "reel/base/caches.h"
 #include "reel/base/error.h"
-#include "reel/base/file.h"
 #include "reel/base/threads.h"
-#include "reel/base/toml.h"
+#include "reel/files/file.h"
+#include "reel/files/toml.h"
 
 namespace reel::cost {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "reel/base/error.h"
-#include "reel/base/file.h"
+#include "reel/files/file.h"
 
 namespace reel::cost {
 namespace {

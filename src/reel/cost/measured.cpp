@@ -6,9 +6,9 @@
 #include <set>
 #include <sstream>
 
-#include "reel/base/csv.h"
 #include "reel/base/error.h"
-#include "reel/base/file.h"
+#include "reel/files/csv.h"
+#include "reel/files/file.h"
 
 namespace reel::cost {
 

@@ -7,11 +7,11 @@
 #include <map>
 #include <set>
 
-#include "reel/base/csv.h"
 #include "reel/cost/calibrate.h"
 #include "reel/cost/kernels.h"
 #include "reel/cost/overlap.h"
 #include "reel/cost/testing.h"
+#include "reel/files/csv.h"
 
 namespace reel::cost {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "reel/base/error.h"
-#include "reel/base/half.h"
+#include "reel/files/half.h"
 
 namespace reel::data {
 

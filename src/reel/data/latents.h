@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "reel/base/safetensors.h"
 #include "reel/data/source.h"
+#include "reel/files/safetensors.h"
 
 namespace reel::data {
 

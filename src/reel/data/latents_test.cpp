@@ -4,10 +4,10 @@
 
 #include <limits>
 
-#include "reel/base/half.h"
 #include "reel/base/random.h"
 #include "reel/base/testing.h"
 #include "reel/data/testing.h"
+#include "reel/files/half.h"
 
 namespace reel::data {
 namespace {

@@ -3,7 +3,7 @@
 #include <png.h>
 
 #include "reel/base/error.h"
-#include "reel/base/file.h"
+#include "reel/files/file.h"
 
 namespace reel::data {
 

@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "reel/base/error.h"
-#include "reel/base/nearest.h"
 #include "reel/data/folder.h"
 #include "reel/data/latents.h"
 #include "reel/data/moving_shapes.h"
 #include "reel/data/storyboard.h"
 #include "reel/data/words.h"
+#include "reel/files/nearest.h"
 
 namespace reel::data {
 

@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "reel/base/error.h"
-#include "reel/base/settings.h"
 #include "reel/data/clip.h"
 #include "reel/data/split.h"
 #include "reel/data/storyboard_picture.h"
+#include "reel/files/settings.h"
 
 namespace reel::data {
 

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "reel/base/file.h"
-#include "reel/base/folder_testing.h"
 #include "reel/data/clip.h"
 #include "reel/data/image.h"
 #include "reel/data/source.h"
+#include "reel/files/file.h"
+#include "reel/files/folder_testing.h"
 
 namespace reel::data {
 

@@ -1,7 +1,7 @@
 #include "reel/data/video_file.h"
 
 #include "reel/base/error.h"
-#include "reel/base/file.h"
+#include "reel/files/file.h"
 
 namespace reel::data {
 

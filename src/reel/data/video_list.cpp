@@ -6,9 +6,9 @@
 #include <set>
 #include <string_view>
 
-#include "reel/base/csv.h"
 #include "reel/base/error.h"
 #include "reel/data/clip.h"
+#include "reel/files/csv.h"
 
 namespace reel::data {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "reel/base/settings.h"
+#include "reel/files/settings.h"
 
 namespace reel::diffusion {
 

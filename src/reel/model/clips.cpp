@@ -4,8 +4,8 @@
 
 #include <numeric>
 
+#include "reel/lists/parts.h"
 #include "reel/model/modules.h"
-#include "reel/parallel/lists.h"
 #include "reel/parallel/shard.h"
 
 namespace reel::model {
@@ -32,7 +32,7 @@ Tensor forward_clips(Denoiser& model, Context& context, const Input& input) {
                 fmt::format("start {} ranks or fewer, or use a plan for {} ranks a clip",
                             batch * context.team->plan().degree(), ranks));
   }
-  const parallel::Cut cut = parallel::even_cut(batch, groups.size());
+  const layout::Cut cut = layout::even_cut(batch, groups.size());
   const std::int64_t first = cut.begin(groups.rank()), last = cut.end(groups.rank());
   Input own = input;
   own.latents = parallel::split(context.tape, groups, input.latents, 0, cut);
@@ -49,8 +49,8 @@ Tensor forward_clips(Denoiser& model, Context& context, const Input& input) {
     const std::int64_t each = lists->batch / batch;     // stdit3, latte: frames or places of a clip
     std::vector<std::int64_t> items(static_cast<std::size_t>((last - first) * each));
     std::iota(items.begin(), items.end(), first * each);
-    context.lists = std::make_shared<attention::KeyLists>(
-        parallel::part_of(*lists, {&items, 0, lists->heads, 0, lists->queries()}));
+    context.lists =
+        std::make_shared<lists::KeyLists>(lists::part_of(*lists, {&items, 0, lists->heads, 0, lists->queries()}));
   }
   const Tensor sample = parallel::gather(context.tape, groups, model.forward(context, own), 0, cut);
   context.lists = lists;

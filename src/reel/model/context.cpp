@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "reel/lists/parts.h"
 #include "reel/model/sparse_ranks.h"
 #include "reel/parallel/attention.h"
-#include "reel/parallel/lists.h"
 
 namespace reel::model {
 
-using attention::KeyLists;
+using lists::KeyLists;
 
 std::shared_ptr<const KeyLists> Context::given_lists(int layer, const Tensor& q, const Tensor& k,
                                                      const Here& here) const {
@@ -23,14 +23,14 @@ std::shared_ptr<const KeyLists> Context::given_lists(int layer, const Tensor& q,
         "lists must be made for this model and this input");
   }
   if (!here.items) return lists;
-  return std::make_shared<KeyLists>(parallel::part_of(*lists, {&*here.items, 0, lists->heads, 0, queries}));
+  return std::make_shared<KeyLists>(lists::part_of(*lists, {&*here.items, 0, lists->heads, 0, queries}));
 }
 
 // What one rank would choose: the ranks find out together (sparse_ranks.h).
 std::shared_ptr<const KeyLists> Context::chosen_lists(int layer, const Tensor& q, const Tensor& k,
                                                       const sparsity::Origin& origin, const Here& here) {
   if (tape.ghost()) return nullptr;
-  const parallel::Cut tokens = here.tokens ? *here.tokens : parallel::even_cut(q.dim(1), 1);
+  const layout::Cut tokens = here.tokens ? *here.tokens : layout::even_cut(q.dim(1), 1);
   SparseRanks ranks(tape, *team, q, tokens, clips);
   return sparsity->lists(tape, layer, q, k, origin, &ranks);
 }

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "reel/attention/key_lists.h"
-#include "reel/parallel/cut.h"
+#include "reel/layout/cut.h"
+#include "reel/lists/key_lists.h"
 #include "reel/parallel/team.h"
 #include "reel/sparsity/controller.h"
 #include "reel/tape/operations.h"
@@ -20,10 +20,10 @@ using tape::Tensor;
 
 // Which part of the whole the q, k, v of a rank are. Nothing said: all of it.
 struct Here {
-  std::optional<parallel::Cut> tokens;             // cut like this over the sequence group
+  std::optional<layout::Cut> tokens;               // cut like this over the sequence group
   std::optional<std::vector<std::int64_t>> items;  // which items these are of the `batch` that one rank would have
   std::int64_t batch = 0;
-  std::optional<parallel::Cut> items_cut;  // whole sequences here, others on other ranks
+  std::optional<layout::Cut> items_cut;  // whole sequences here, others on other ranks
 };
 
 class Context {
@@ -39,19 +39,19 @@ class Context {
 
   Tape& tape;
   bool recompute = false;  // blocks are run again in backward instead of keeping what they computed
-  std::shared_ptr<const attention::KeyLists> lists;  // for tokens in raster order; of the whole, on every rank
-  sparsity::Controller* sparsity = nullptr;          // wan only; tokens are put in its order at the model's entry
+  std::shared_ptr<const lists::KeyLists> lists;  // for tokens in raster order; of the whole, on every rank
+  sparsity::Controller* sparsity = nullptr;      // wan only; tokens are put in its order at the model's entry
   // Null: one rank. Otherwise input and output of the model are whole on every rank of a sequence group, what is
   // between is cut, and the gradients of the weights are partial: their sum over the ranks is the gradient.
   parallel::Team* team = nullptr;
   // How the batch is cut over the data-parallel ranks, where they have to choose keys together (in training).
-  std::optional<parallel::Cut> clips;
+  std::optional<layout::Cut> clips;
 
  private:
-  std::shared_ptr<const attention::KeyLists> given_lists(int layer, const Tensor& q, const Tensor& k,
-                                                         const Here& here) const;
-  std::shared_ptr<const attention::KeyLists> chosen_lists(int layer, const Tensor& q, const Tensor& k,
-                                                          const sparsity::Origin& origin, const Here& here);
+  std::shared_ptr<const lists::KeyLists> given_lists(int layer, const Tensor& q, const Tensor& k,
+                                                     const Here& here) const;
+  std::shared_ptr<const lists::KeyLists> chosen_lists(int layer, const Tensor& q, const Tensor& k,
+                                                      const sparsity::Origin& origin, const Here& here);
 };
 
 }  // namespace reel::model

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "reel/base/error.h"
-#include "reel/base/file.h"
+#include "reel/files/file.h"
 
 namespace reel::model {
 

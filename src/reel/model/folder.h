@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "reel/base/safetensors.h"
+#include "reel/files/safetensors.h"
 #include "reel/model/denoiser.h"
 
 namespace reel::model {

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "reel/base/file.h"
 #include "reel/base/testing.h"
+#include "reel/files/file.h"
 #include "reel/model/testing.h"
 
 namespace reel::model {

@@ -4,11 +4,11 @@
 
 #include "reel/base/error.h"
 #include "reel/base/sized.h"
-#include "reel/parallel/lists.h"
+#include "reel/parallel/gather_lists.h"
 
 namespace reel::model {
 
-using parallel::Cut;
+using layout::Cut;
 
 namespace {
 
@@ -27,7 +27,7 @@ SparseRanks::SparseRanks(tape::Tape& tape, parallel::Team& team, const tape::Ten
       team_(team),
       shape_(q.shape()),
       tokens_(tokens),
-      heads_(parallel::even_cut(q.dim(2), team.sequence().size())),
+      heads_(layout::even_cut(q.dim(2), team.sequence().size())),
       training_(clips.has_value()) {
   token_starts = tokens.starts;
   rank = team.sequence().rank();
@@ -98,7 +98,7 @@ Buffer<float> SparseRanks::first_clip(const float* x, std::int64_t width, std::s
   return all;
 }
 
-attention::KeyLists SparseRanks::all_clips(const attention::KeyLists& own) {
+lists::KeyLists SparseRanks::all_clips(const lists::KeyLists& own) {
   return training_ ? parallel::gather_items(team_.data(), own, parallel::where(tape_)) : own;
 }
 

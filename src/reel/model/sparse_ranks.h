@@ -13,8 +13,8 @@ class SparseRanks final : public sparsity::Ranks {
  public:
   // q is [clips here, tokens here, heads, head_dim]; `tokens` is cut over the sequence group. `clips` in training: the
   // batch, cut over the data-parallel groups, which decide together. All of them outlive it.
-  SparseRanks(tape::Tape& tape, parallel::Team& team, const tape::Tensor& q, const parallel::Cut& tokens,
-              const std::optional<parallel::Cut>& clips);
+  SparseRanks(tape::Tape& tape, parallel::Team& team, const tape::Tensor& q, const layout::Cut& tokens,
+              const std::optional<layout::Cut>& clips);
 
   Buffer<float> gather(const Buffer<float>& own, std::span<const std::int64_t> cut, std::int64_t outer,
                        std::int64_t inner) override;
@@ -22,7 +22,7 @@ class SparseRanks final : public sparsity::Ranks {
   Heads by_heads(const float* x) override;
   std::vector<double> share(const std::vector<double>& own, std::int64_t each) override;
   Buffer<float> first_clip(const float* x, std::int64_t width, std::span<const std::int32_t> wanted) override;
-  attention::KeyLists all_clips(const attention::KeyLists& own) override;
+  lists::KeyLists all_clips(const lists::KeyLists& own) override;
 
  private:
   // Those that decide together. The first group is the first ranks of the world.
@@ -31,8 +31,8 @@ class SparseRanks final : public sparsity::Ranks {
   tape::Tape& tape_;
   parallel::Team& team_;
   tape::Shape shape_;
-  const parallel::Cut& tokens_;
-  parallel::Cut heads_;  // over the sequence group
+  const layout::Cut& tokens_;
+  layout::Cut heads_;  // over the sequence group
   bool training_;
 };
 

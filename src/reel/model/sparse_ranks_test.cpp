@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "reel/base/file.h"
+#include "reel/files/file.h"
 #include "reel/parallel/testing.h"
 #include "reel/sparsity/hidden_testing.h"
 #include "reel/sparsity/testing.h"
@@ -15,12 +15,12 @@
 namespace reel::model {
 namespace {
 
-using parallel::Cut;
+using layout::Cut;
+using lists::testing::same;
 using parallel::Plan;
 using parallel::Team;
 using parallel::testing::world;
 using sparsity::Controller;
-using sparsity::testing::same;
 
 // q and k (and what they are made of) of one pass of one layer, all clips and tokens: [clips][tokens][heads][head_dim].
 struct Layer {
@@ -48,15 +48,15 @@ class Chooser {
         shape_(shape),
         team_(team) {
     parallel::testing::poll_from(threads_);
-    controller.on_lists = [this](int, const attention::KeyLists& all) { lists.push_back(all); };
+    controller.on_lists = [this](int, const lists::KeyLists& all) { lists.push_back(all); };
   }
 
   void attend(const Layer& pass, bool training) {
     tape::Tape tape(threads_, pool_, {.gradients = false});
     const bool many = team_ != nullptr;
     const std::int64_t groups = many && training ? team_->data().size() : 1;
-    const Cut clips = parallel::even_cut(pass.clips, static_cast<int>(groups));
-    const Cut tokens = parallel::even_cut(pass.tokens, many ? team_->sequence().size() : 1);
+    const Cut clips = layout::even_cut(pass.clips, static_cast<int>(groups));
+    const Cut tokens = layout::even_cut(pass.tokens, many ? team_->sequence().size() : 1);
     const int group = many && training ? team_->data().rank() : 0, rank = many ? team_->sequence().rank() : 0;
     const tape::Shape shape = {clips.size(group), tokens.size(rank), shape_.heads, shape_.head_dim};
     const auto own = [&](const std::vector<float>& x) { return part_of(x, pass.tokens, clips, group, tokens, rank); };
@@ -83,7 +83,7 @@ class Chooser {
   }
 
   Controller controller;
-  std::vector<attention::KeyLists> lists;  // of every pass
+  std::vector<lists::KeyLists> lists;  // of every pass
 
  private:
   sparsity::Shape shape_;
@@ -127,7 +127,7 @@ std::vector<Case> cases() {
 
 // Things to find for some heads: clips differ, and from step to step.
 std::vector<Layer> passes_of(const Case& c, std::int64_t clips) {
-  const sparsity::TokenOrder order = sparsity::tile_order(c.grid, c.config.tile());
+  const lists::TokenOrder order = lists::tile_order(c.grid, c.config.tile());
   std::vector<Layer> passes;
   for (std::uint64_t step = 0; step < 5; ++step) {
     sparsity::testing::Layer layer(clips, order.tokens(), c.shape, 40 + step);

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <numeric>
 
-#include "reel/base/file.h"
+#include "reel/files/file.h"
 #include "reel/model/testing.h"
 
 namespace reel::model {
 namespace {
 
-using attention::KeyLists;
+using lists::KeyLists;
 using sparsity::Controller;
 using sparsity::SparsityConfig;
 using testing::difference;
@@ -96,9 +96,8 @@ class Replay : public Context {
   const std::vector<KeyLists>& by_layer_;
 };
 
-KeyLists in_raster_order(const KeyLists& lists, const sparsity::TokenOrder& order) {
-  attention::KeyListsBuilder builder(lists.batch, lists.heads, order.tokens(),
-                                     attention::uniform_groups(order.tokens(), 1));
+KeyLists in_raster_order(const KeyLists& lists, const lists::TokenOrder& order) {
+  lists::KeyListsBuilder builder(lists.batch, lists.heads, order.tokens(), lists::uniform_groups(order.tokens(), 1));
   for (std::int64_t b = 0; b < lists.batch; ++b) {
     for (std::int64_t h = 0; h < lists.heads; ++h) {
       if (lists.dense(b, h)) {

@@ -7,8 +7,8 @@ namespace reel::model {
 SpaceTime::SpaceTime(Context& context, std::int64_t frames, std::int64_t places)
     : context_(&context), many_(context.team != nullptr && context.team->sequence().size() > 1) {
   const int ranks = many_ ? context.team->sequence().size() : 1;
-  frames_ = parallel::even_cut(frames, ranks);
-  places_ = parallel::even_cut(places, ranks);
+  frames_ = layout::even_cut(frames, ranks);
+  places_ = layout::even_cut(places, ranks);
 }
 
 Tensor SpaceTime::split(const Tensor& x) const {
@@ -44,11 +44,11 @@ Tensor SpaceTime::along_switched(const Tensor& x, const OfSequences& f) const {
   Tape& tape = context_->tape;
   comm::Comm& group = context_->team->sequence();
   const int pieces = frames_.extent() >= 2 * group.size() ? 2 : 1;
-  std::vector<parallel::Cut> cuts;  // of the frames of a piece, which follow those of the piece before
+  std::vector<layout::Cut> cuts;  // of the frames of a piece, which follow those of the piece before
   std::vector<parallel::Switch> there, back;
   std::int64_t first = 0;
   for (int piece = 0; piece < pieces; ++piece) {
-    parallel::Cut cut;
+    layout::Cut cut;
     for (int r = 0; r < group.size(); ++r) {
       const std::int64_t all = frames_.size(r);
       cut.starts.push_back(cut.starts.back() + all * (piece + 1) / pieces - all * piece / pieces);

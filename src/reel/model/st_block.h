@@ -8,8 +8,8 @@
 
 #include <functional>
 
+#include "reel/layout/cut.h"
 #include "reel/model/modules.h"
-#include "reel/parallel/cut.h"
 
 namespace reel::model {
 
@@ -38,7 +38,7 @@ class SpaceTime {
 
   Context* context_;
   bool many_;
-  parallel::Cut frames_, places_;
+  layout::Cut frames_, places_;
 };
 
 }  // namespace reel::model

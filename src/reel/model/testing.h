@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "reel/base/random.h"
-#include "reel/base/safetensors.h"
+#include "reel/files/safetensors.h"
 #include "reel/model/folder.h"
 #include "reel/tape/testing.h"
 
@@ -107,7 +107,7 @@ inline std::unique_ptr<Denoiser> random_model(const ModelConfig& config) {
 struct How {
   int threads = 1;
   bool recompute = false, ghost = false, gradients = true;
-  std::shared_ptr<const attention::KeyLists> lists = nullptr;
+  std::shared_ptr<const lists::KeyLists> lists = nullptr;
 };
 
 struct Result {

@@ -142,7 +142,7 @@ Tensor Wan::forward(Context& context, const Input& in) {
   Positions at{angles, angles, {}};
   comm::Comm* const sequence =
       context.team != nullptr && context.team->sequence().size() > 1 ? &context.team->sequence() : nullptr;
-  const parallel::Cut cut = parallel::even_cut(grid[0] * places, sequence != nullptr ? sequence->size() : 1);
+  const layout::Cut cut = layout::even_cut(grid[0] * places, sequence != nullptr ? sequence->size() : 1);
   if (sequence != nullptr) {
     std::vector<std::int32_t> own(static_cast<std::size_t>(cut.size(sequence->rank())));
     std::iota(own.begin(), own.end(), static_cast<std::int32_t>(cut.begin(sequence->rank())));

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "reel/base/settings.h"
 #include "reel/base/threads.h"
+#include "reel/files/settings.h"
 #include "reel/tape/tensor.h"
 
 namespace reel::optim {

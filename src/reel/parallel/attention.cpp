@@ -1,26 +1,26 @@
 #include "reel/parallel/attention.h"
 
 #include "reel/base/error.h"
-#include "reel/parallel/lists.h"
+#include "reel/lists/parts.h"
 #include "reel/parallel/ring.h"
 #include "reel/tape/operations.h"
 
 namespace reel::parallel {
 
-Tensor attention(Tape& tape, Team& team, const Tensor& q, const Tensor& k, const Tensor& v, const Cut& tokens,
-                 const std::shared_ptr<const attention::KeyLists>& lists) {
+Tensor attention(Tape& tape, Team& team, const Tensor& q, const Tensor& k, const Tensor& v, const layout::Cut& tokens,
+                 const std::shared_ptr<const lists::KeyLists>& lists) {
   const int per_group = team.ulysses().size(), rings = team.ring().size();
   REEL_CHECK(tokens.parts() == per_group * rings);
-  const Cut heads = even_cut(q.dim(2), per_group);
-  const Cut within = some_parts(tokens, team.ring().rank() * per_group, per_group);
-  Cut blocks;  // of the ring
+  const layout::Cut heads = layout::even_cut(q.dim(2), per_group);
+  const layout::Cut within = layout::some_parts(tokens, team.ring().rank() * per_group, per_group);
+  layout::Cut blocks;  // of the ring
   for (int r = 0; r < rings; ++r) blocks.starts.push_back(tokens.end((r + 1) * per_group - 1));
 
-  std::shared_ptr<const attention::KeyLists> own = lists;
+  std::shared_ptr<const lists::KeyLists> own = lists;
   if (lists != nullptr && (per_group > 1 || rings > 1)) {
     const int u = team.ulysses().rank();
-    attention::KeyLists part = part_of(*lists, {nullptr, heads.begin(u), heads.end(u), 0, lists->queries()});
-    own = std::make_shared<attention::KeyLists>(rings > 1 ? as_tokens(part) : std::move(part));
+    lists::KeyLists part = lists::part_of(*lists, {nullptr, heads.begin(u), heads.end(u), 0, lists->queries()});
+    own = std::make_shared<lists::KeyLists>(rings > 1 ? lists::as_tokens(part) : std::move(part));
   }
   const auto to_heads = [&](const Tensor& x) { return switch_shard(tape, team.ulysses(), x, 1, within, 2, heads); };
   const Tensor hq = to_heads(q), hk = to_heads(k), hv = to_heads(v);
@@ -29,8 +29,9 @@ Tensor attention(Tape& tape, Team& team, const Tensor& q, const Tensor& k, const
   return switch_shard(tape, team.ulysses(), out, 2, heads, 1, within);
 }
 
-Tensor attention_of_items(Tape& tape, Team& team, const Tensor& q, const Tensor& k, const Tensor& v, const Cut& items) {
-  const Cut heads = even_cut(q.dim(2), team.ulysses().size());
+Tensor attention_of_items(Tape& tape, Team& team, const Tensor& q, const Tensor& k, const Tensor& v,
+                          const layout::Cut& items) {
+  const layout::Cut heads = layout::even_cut(q.dim(2), team.ulysses().size());
   const auto to_heads = [&](const Tensor& x) { return switch_shard(tape, team.ulysses(), x, 0, items, 2, heads); };
   const Tensor hq = to_heads(q), hk = to_heads(k), hv = to_heads(v);
   return switch_shard(tape, team.ulysses(), tape::attention(tape, hq, hk, hv), 2, heads, 0, items);

@@ -8,7 +8,7 @@
 
 #include <memory>
 
-#include "reel/attention/key_lists.h"
+#include "reel/lists/key_lists.h"
 #include "reel/parallel/shard.h"
 #include "reel/parallel/team.h"
 
@@ -16,11 +16,12 @@ namespace reel::parallel {
 
 // q, k, v [batch, own tokens, heads, head_dim]; `tokens` is cut over team.sequence(). `lists` (null: all keys) are of
 // the whole: all heads, queries and keys of these batch items.
-Tensor attention(Tape& tape, Team& team, const Tensor& q, const Tensor& k, const Tensor& v, const Cut& tokens,
-                 const std::shared_ptr<const attention::KeyLists>& lists = nullptr);
+Tensor attention(Tape& tape, Team& team, const Tensor& q, const Tensor& k, const Tensor& v, const layout::Cut& tokens,
+                 const std::shared_ptr<const lists::KeyLists>& lists = nullptr);
 
 // The same for sequences of which every rank has whole ones, other ranks others: `items` (axis 0) is cut over the
 // ulysses group. It sends what need not be sent; it is what systems do that do not tell one axis from the other.
-Tensor attention_of_items(Tape& tape, Team& team, const Tensor& q, const Tensor& k, const Tensor& v, const Cut& items);
+Tensor attention_of_items(Tape& tape, Team& team, const Tensor& q, const Tensor& k, const Tensor& v,
+                          const layout::Cut& items);
 
 }  // namespace reel::parallel

@@ -1,14 +1,14 @@
 #include <gtest/gtest.h>
 
+#include "reel/lists/parts.h"
 #include "reel/parallel/attention.h"
-#include "reel/parallel/lists.h"
 #include "reel/parallel/testing.h"
 #include "reel/tape/operations.h"
 
 namespace reel::parallel {
 namespace {
 
-using attention::KeyLists;
+using lists::KeyLists;
 using tape::Shape;
 using testing::copy_of;
 using testing::random_values;
@@ -33,7 +33,7 @@ Result attend(const Shape& shape, const std::shared_ptr<const KeyLists>& lists, 
     if (team == nullptr) {
       out = tape::attention(tape, q, k, v, lists);
     } else {
-      const Cut cut = even_cut(shape[1], team->sequence().size());
+      const layout::Cut cut = layout::even_cut(shape[1], team->sequence().size());
       const auto own = [&](const Tensor& x) { return split(tape, team->sequence(), x, 1, cut); };
       out = gather(tape, team->sequence(), attention(tape, *team, own(q), own(k), own(v), cut, lists), 1, cut);
     }
@@ -49,9 +49,9 @@ Result attend(const Shape& shape, const std::shared_ptr<const KeyLists>& lists, 
 
 // Some heads dense, some lists empty, groups of odd sizes.
 std::shared_ptr<const KeyLists> mixed_lists(const Shape& shape, int granularity) {
-  const KeyLists random = attention::random_lists(shape[0], shape[2], shape[1], attention::uniform_groups(shape[1], 5),
-                                                  0.3, granularity, 7);
-  attention::KeyListsBuilder builder(shape[0], shape[2], shape[1], random.group_starts, granularity);
+  const KeyLists random =
+      lists::random_lists(shape[0], shape[2], shape[1], lists::uniform_groups(shape[1], 5), 0.3, granularity, 7);
+  lists::KeyListsBuilder builder(shape[0], shape[2], shape[1], random.group_starts, granularity);
   for (std::int64_t b = 0; b < shape[0]; ++b) {
     for (std::int64_t h = 0; h < shape[2]; ++h) {
       if ((b + h) % 3 == 1) {
@@ -71,7 +71,7 @@ TEST(ManyRanks, AttentionIsThatOfOneRankForEveryFactorisation) {
   for (const Plan& plan : testing::factorisations(world().size())) {
     Team team(world(), plan);
     for (const Shape& shape : shapes) {
-      for (const int kind : {0, 1, attention::kTileKeys}) {
+      for (const int kind : {0, 1, lists::kTileKeys}) {
         SCOPED_TRACE(fmt::format("{} {} lists {}", plan.text(), tape::shape_text(shape), kind));
         const auto lists = kind == 0 ? nullptr : mixed_lists(shape, kind);
         const Result one = attend(shape, lists, nullptr), many = attend(shape, lists, &team);
@@ -106,7 +106,7 @@ TEST(ManyRanks, KeysThatNobodyNeedsAreNotSent) {
   // Each rank needs its own block, and those from `first` to `reach` before it.
   for (int reach = 0; reach < n; ++reach) {
     for (int first = std::min(reach, 1); first <= reach; ++first) {
-      attention::KeyListsBuilder builder(1, 2, tokens, attention::uniform_groups(tokens, each));
+      lists::KeyListsBuilder builder(1, 2, tokens, lists::uniform_groups(tokens, each));
       for (int h = 0; h < 2; ++h) {
         for (int g = 0; g < n; ++g) {
           std::vector<std::int32_t> keys = {static_cast<std::int32_t>(g * each)};

@@ -9,14 +9,14 @@
 #include "reel/attention/attention.h"
 #include "reel/base/error.h"
 #include "reel/kernels/elementwise.h"
-#include "reel/parallel/lists.h"
+#include "reel/lists/parts.h"
 #include "reel/tape/cost.h"
 
 namespace reel::parallel {
 
 namespace {
 
-using attention::KeyLists;
+using lists::KeyLists;
 using tape::Shape;
 
 enum Tag { kKeys = 1, kGradients, kHome };
@@ -32,7 +32,7 @@ struct Part {
 // Who needs which block, and what this rank does with it.
 struct Route {
   int rank = 0, ranks = 1;
-  Cut tokens;
+  layout::Cut tokens;
   Shape own;  // [batch, own tokens, heads, head_dim]
   std::vector<Part> blocks;
   Part halves[2];  // of this rank's own block
@@ -56,23 +56,23 @@ struct Route {
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
 };
 
-Route make_route(const comm::Comm& ring, const Tensor& q, const Cut& tokens, const KeyLists* lists) {
+Route make_route(const comm::Comm& ring, const Tensor& q, const layout::Cut& tokens, const KeyLists* lists) {
   Route r;
   r.rank = ring.rank();
   r.ranks = ring.size();
   r.tokens = tokens;
   r.own = q.shape();
   const auto needs = [&](int rank, std::int64_t begin, std::int64_t end) {
-    return q.dim(0) * q.dim(2) > 0 && any_pair(lists, tokens.begin(rank), tokens.end(rank), begin, end);
+    return q.dim(0) * q.dim(2) > 0 && lists::any_pair(lists, tokens.begin(rank), tokens.end(rank), begin, end);
   };
   std::shared_ptr<KeyLists> own;
   if (lists != nullptr) {
     own = std::make_shared<KeyLists>(
-        part_of(*lists, {nullptr, 0, lists->heads, tokens.begin(r.rank), tokens.end(r.rank)}));
+        lists::part_of(*lists, {nullptr, 0, lists->heads, tokens.begin(r.rank), tokens.end(r.rank)}));
   }
   const auto part = [&](int block, std::int64_t begin, std::int64_t end) {
     Part p{block, begin, end, needs(r.rank, begin, end), nullptr};
-    if (own != nullptr && p.needed) p.lists = std::make_shared<KeyLists>(attention::intersect(*own, begin, end));
+    if (own != nullptr && p.needed) p.lists = std::make_shared<KeyLists>(lists::intersect(*own, begin, end));
     return p;
   };
   for (int b = 0; b < r.ranks; ++b) {
@@ -288,7 +288,7 @@ void backward(Tape& tape, comm::Comm& ring, const Route& r, const Known& known, 
 }  // namespace
 
 Tensor ring_attention(Tape& tape, comm::Comm& ring, const Tensor& q, const Tensor& k, const Tensor& v,
-                      const Cut& tokens, const std::shared_ptr<const KeyLists>& lists) {
+                      const layout::Cut& tokens, const std::shared_ptr<const KeyLists>& lists) {
   REEL_CHECK(q.shape().size() == 4 && k.shape() == q.shape() && v.shape() == q.shape());
   REEL_CHECK(tokens.parts() == ring.size() && tokens.size(ring.rank()) == q.dim(1));
   const auto route = std::make_shared<Route>(make_route(ring, q, tokens, lists.get()));

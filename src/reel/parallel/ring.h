@@ -14,7 +14,7 @@
 
 #include <memory>
 
-#include "reel/attention/key_lists.h"
+#include "reel/lists/key_lists.h"
 #include "reel/parallel/shard.h"
 
 namespace reel::parallel {
@@ -22,6 +22,6 @@ namespace reel::parallel {
 // q, k, v [batch, own tokens, heads, head_dim]; `tokens` is cut over the ring. `lists` (null: all keys) are of these
 // heads, of all queries and all keys of the ring, with single tokens as entries.
 Tensor ring_attention(Tape& tape, comm::Comm& ring, const Tensor& q, const Tensor& k, const Tensor& v,
-                      const Cut& tokens, const std::shared_ptr<const attention::KeyLists>& lists);
+                      const layout::Cut& tokens, const std::shared_ptr<const lists::KeyLists>& lists);
 
 }  // namespace reel::parallel

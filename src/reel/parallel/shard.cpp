@@ -34,7 +34,7 @@ Shape with(Shape shape, int axis, std::int64_t extent) {
 struct Range {
   std::int64_t first, count;
 };
-Range range(const Cut& cut, int part) { return {cut.begin(part), cut.size(part)}; }
+Range range(const layout::Cut& cut, int part) { return {cut.begin(part), cut.size(part)}; }
 
 enum class Way { kPack, kUnpack };
 
@@ -76,7 +76,8 @@ Tensor take(Tape& tape, const Tensor& x, int axis, Range part) {
 // Messages of a switch under way: packed and sent by the constructor, awaited and unpacked by finish.
 class Switch::Exchange {
  public:
-  Exchange(Tape& tape, comm::Comm& group, const Tensor& x, int from, const Cut& from_cut, int to, const Cut& to_cut)
+  Exchange(Tape& tape, comm::Comm& group, const Tensor& x, int from, const layout::Cut& from_cut, int to,
+           const layout::Cut& to_cut)
       : group_(group), shape_(x.shape()), from_(from), to_(to), from_cut_(from_cut), to_cut_(to_cut) {
     const int rank = group.rank();
     std::vector<std::int64_t> send, receive;
@@ -131,12 +132,12 @@ class Switch::Exchange {
   comm::Comm& group_;
   Shape shape_;
   int from_, to_;
-  Cut from_cut_, to_cut_;
+  layout::Cut from_cut_, to_cut_;
   Tensor packed_, arrived_;  // before the handle: messages under way end first
   comm::Handle handle_;
 };
 
-Tensor gather_values(Tape& tape, comm::Comm& group, const Tensor& x, int axis, const Cut& cut) {
+Tensor gather_values(Tape& tape, comm::Comm& group, const Tensor& x, int axis, const layout::Cut& cut) {
   axis = counted(x, axis);
   REEL_CHECK(cut.parts() == group.size() && x.dim(axis) == cut.size(group.rank()));
   if (group.size() == 1) return x;
@@ -161,7 +162,7 @@ Tensor gather_values(Tape& tape, comm::Comm& group, const Tensor& x, int axis, c
   return y;
 }
 
-Tensor split(Tape& tape, comm::Comm& group, const Tensor& x, int axis, const Cut& cut) {
+Tensor split(Tape& tape, comm::Comm& group, const Tensor& x, int axis, const layout::Cut& cut) {
   axis = counted(x, axis);
   REEL_CHECK(cut.parts() == group.size() && x.dim(axis) == cut.extent());
   if (group.size() == 1) return x;
@@ -172,7 +173,7 @@ Tensor split(Tape& tape, comm::Comm& group, const Tensor& x, int axis, const Cut
   return y;
 }
 
-Tensor gather(Tape& tape, comm::Comm& group, const Tensor& x, int axis, const Cut& cut) {
+Tensor gather(Tape& tape, comm::Comm& group, const Tensor& x, int axis, const layout::Cut& cut) {
   axis = counted(x, axis);
   if (group.size() == 1) return x;
   const Tensor y = gather_values(tape, group, x, axis, cut);
@@ -186,12 +187,12 @@ Tensor gather(Tape& tape, comm::Comm& group, const Tensor& x, int axis, const Cu
 struct Switch::Walk {
   comm::Comm& group;
   int from, to;
-  Cut from_cut, to_cut;
+  layout::Cut from_cut, to_cut;
   std::unique_ptr<Exchange> back;
 };
 
-Switch::Switch(Tape& tape, comm::Comm& group, const Tensor& x, int from, const Cut& from_cut, int to,
-               const Cut& to_cut) {
+Switch::Switch(Tape& tape, comm::Comm& group, const Tensor& x, int from, const layout::Cut& from_cut, int to,
+               const layout::Cut& to_cut) {
   from = counted(x, from);
   to = counted(x, to);
   REEL_CHECK(from != to && from_cut.parts() == group.size() && to_cut.parts() == group.size());
@@ -226,8 +227,8 @@ Tensor Switch::finish(Tape& tape) {
   return y;
 }
 
-Tensor switch_shard(Tape& tape, comm::Comm& group, const Tensor& x, int from, const Cut& from_cut, int to,
-                    const Cut& to_cut) {
+Tensor switch_shard(Tape& tape, comm::Comm& group, const Tensor& x, int from, const layout::Cut& from_cut, int to,
+                    const layout::Cut& to_cut) {
   return Switch(tape, group, x, from, from_cut, to, to_cut).finish(tape);
 }
 

@@ -23,9 +23,9 @@ const std::vector<Case> kCases = {
     {{2, 3, 6, 5, 2}, 3, 1}, {{3, 1, 2, 9, 1}, 0, 3},  {{1, 1, 4}, 0, 1},         {{4, 6}, 0, 1},
     {{7, 5, 3, 2}, -3, -4},  {{11, 9, 2}, 0, 1, true}, {{2, 9, 3, 8}, 3, 1, true}};
 
-Cut cut_of(std::int64_t extent, bool uneven) {
-  if (!uneven) return even_cut(extent, world().size());
-  Cut cut;
+layout::Cut cut_of(std::int64_t extent, bool uneven) {
+  if (!uneven) return layout::even_cut(extent, world().size());
+  layout::Cut cut;
   for (int r = 0; r + 1 < world().size(); ++r)
     cut.starts.push_back(std::min<std::int64_t>(extent, cut.starts.back() + r % 2));
   cut.starts.push_back(extent);
@@ -52,8 +52,8 @@ TEST(Shard, EveryStageHoldsItsPartAndGradientsComeBack) {
     SCOPED_TRACE(tape::shape_text(c.shape) + fmt::format(" {} to {}", c.from, c.to));
     const int axes = static_cast<int>(c.shape.size());
     const int from = c.from < 0 ? c.from + axes : c.from, to = c.to < 0 ? c.to + axes : c.to;
-    const Cut a = cut_of(c.shape[static_cast<std::size_t>(from)], c.uneven);
-    const Cut b = cut_of(c.shape[static_cast<std::size_t>(to)], c.uneven);
+    const layout::Cut a = cut_of(c.shape[static_cast<std::size_t>(from)], c.uneven);
+    const layout::Cut b = cut_of(c.shape[static_cast<std::size_t>(to)], c.uneven);
     const std::vector<float> values = random_values(c.shape, 1), weights = random_values(c.shape, 2);
     Threads threads(2);
     testing::poll_from(threads);
@@ -84,7 +84,7 @@ TEST(Shard, EveryStageHoldsItsPartAndGradientsComeBack) {
 // wait, and so are the gradients.
 TEST(Shard, SwitchesUnderWayAtOnceKeepTheirValuesApart) {
   const int n = world().size(), rank = world().rank();
-  const Cut a = even_cut(7, n), b = even_cut(2 * n + 1, n);
+  const layout::Cut a = layout::even_cut(7, n), b = layout::even_cut(2 * n + 1, n);
   const Shape whole = {2, b.extent(), 7, 3};
   const auto pass = [&](bool at_once) {
     Threads threads(1);
@@ -128,7 +128,7 @@ TEST(Shard, SwitchesUnderWayAtOnceKeepTheirValuesApart) {
 TEST(Shard, ASwitchSendsWhatLeavesTheRankAndNoMore) {
   const int n = world().size(), rank = world().rank();
   for (const auto& [t, s] : {std::pair<std::int64_t, std::int64_t>{12, 24}, {5, 7}, {1, 30}}) {
-    const Cut a = even_cut(s, n), b = even_cut(t, n);
+    const layout::Cut a = layout::even_cut(s, n), b = layout::even_cut(t, n);
     Threads threads(1);
     tape::Pool pool;
     world().shared().traffic.clear();
@@ -152,7 +152,7 @@ TEST(Shard, ASwitchSendsWhatLeavesTheRankAndNoMore) {
 // A ghost tape of a ghost rank runs the same operations in the same memory.
 TEST(Shard, GhostsCountWhatIsUsed) {
   const auto pass = [](comm::Comm& comm, bool ghost) {
-    const Cut a = even_cut(7, comm.size()), b = even_cut(5, comm.size());
+    const layout::Cut a = layout::even_cut(7, comm.size()), b = layout::even_cut(5, comm.size());
     Threads threads(1);
     tape::Pool pool(ghost);
     Recorder recorder;

@@ -4,7 +4,7 @@
 
 #include "reel/base/testing.h"
 #include "reel/comm/mpi.h"
-#include "reel/parallel/cut.h"
+#include "reel/layout/cut.h"
 
 namespace reel::parallel {
 namespace {
@@ -63,10 +63,10 @@ TEST(Team, OneRankLearnsHowToBecomeMore) {
       << message;
 }
 
-TEST(Cut, PartsDifferByOneAndMayBeEmpty) {
-  EXPECT_EQ(even_cut(7, 3).starts, (std::vector<std::int64_t>{0, 3, 5, 7}));
-  EXPECT_EQ(even_cut(2, 4).starts, (std::vector<std::int64_t>{0, 1, 2, 2, 2}));
-  EXPECT_EQ(some_parts(even_cut(7, 3), 1, 2).starts, (std::vector<std::int64_t>{0, 2, 4}));
+TEST(layout::Cut, PartsDifferByOneAndMayBeEmpty) {
+  EXPECT_EQ(layout::even_cut(7, 3).starts, (std::vector<std::int64_t>{0, 3, 5, 7}));
+  EXPECT_EQ(layout::even_cut(2, 4).starts, (std::vector<std::int64_t>{0, 1, 2, 2, 2}));
+  EXPECT_EQ(layout::some_parts(layout::even_cut(7, 3), 1, 2).starts, (std::vector<std::int64_t>{0, 2, 4}));
 }
 
 }  // namespace

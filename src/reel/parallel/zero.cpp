@@ -29,7 +29,7 @@ Zero::Zero(tape::Parameters& parameters, comm::Comm& world, std::size_t bucket_f
   }
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     const std::size_t end = i + 1 < buckets_.size() ? buckets_[i + 1].begin : parameters.trained_floats();
-    buckets_[i].cut = even_cut(static_cast<std::int64_t>(end - buckets_[i].begin), world.size());
+    buckets_[i].cut = layout::even_cut(static_cast<std::int64_t>(end - buckets_[i].begin), world.size());
   }
 }
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "reel/comm/comm.h"
+#include "reel/layout/cut.h"
 #include "reel/optim/optimizer.h"
-#include "reel/parallel/cut.h"
 #include "reel/tape/tensor.h"
 
 namespace reel::parallel {
@@ -43,7 +43,7 @@ class Zero {
  private:
   struct Bucket {
     std::size_t begin = 0, parameters = 0, final = 0;
-    Cut cut;  // counted from begin
+    layout::Cut cut;  // counted from begin
     bool sent = false;
   };
   struct Sending {

@@ -31,7 +31,7 @@ double GatherPlan::most_memory() const { return memory.empty() ? 0 : *std::max_e
 namespace {
 
 // A mark for every entry that the rows of one position need in one head.
-void mark_union(const attention::KeyLists& lists, std::int64_t b, std::int64_t h, const Indices& rows,
+void mark_union(const lists::KeyLists& lists, std::int64_t b, std::int64_t h, const Indices& rows,
                 std::vector<std::uint8_t>& needed) {
   const bool all = lists.dense(b, h) && !rows.empty();
   std::fill(needed.begin(), needed.end(), all ? std::uint8_t{1} : std::uint8_t{0});
@@ -43,7 +43,7 @@ void mark_union(const attention::KeyLists& lists, std::int64_t b, std::int64_t h
 
 }  // namespace
 
-GatherPlan plan_gather(const attention::KeyLists& lists, const Work& work, const Partition& partition,
+GatherPlan plan_gather(const lists::KeyLists& lists, const Work& work, const Partition& partition,
                        std::int64_t head_dim, double element_bytes) {
   check(partition, work);
   if (lists.heads != work.heads || lists.groups() != work.rows)

@@ -12,7 +12,7 @@ namespace reel::plan {
 namespace {
 
 // Union of the lists of a rank's rows, head by head, with sets.
-void expect_unions(const attention::KeyLists& lists, const Work& work, const Partition& p) {
+void expect_unions(const lists::KeyLists& lists, const Work& work, const Partition& p) {
   const GatherPlan plan = plan_gather(lists, work, p, 96, 2);
   double all_bytes = 0;
   for (std::size_t u = 0; u < p.heads.size(); ++u) {
@@ -56,9 +56,9 @@ void expect_unions(const attention::KeyLists& lists, const Work& work, const Par
 }
 
 TEST(Gather, FetchesTheUnionOfTheListsAndNothingElse) {
-  const attention::KeyLists tokens = attention::random_lists(2, 5, 700, attention::uniform_groups(800, 64), 0.02, 1, 1);
-  const attention::KeyLists tiles = attention::random_lists(1, 4, 1000, attention::uniform_groups(640, 64), 0.2, 64, 2);
-  for (const attention::KeyLists& lists : {tokens, tiles}) {
+  const lists::KeyLists tokens = lists::random_lists(2, 5, 700, lists::uniform_groups(800, 64), 0.02, 1, 1);
+  const lists::KeyLists tiles = lists::random_lists(1, 4, 1000, lists::uniform_groups(640, 64), 0.2, 64, 2);
+  for (const lists::KeyLists& lists : {tokens, tiles}) {
     const Work work = count_work(lists, {0, 1});
     for (const auto& [ulysses, ring] : {std::pair(1, 4), {2, 3}, {5, 1}}) {
       expect_unions(lists, work, contiguous(work, ulysses, ring));
@@ -69,10 +69,10 @@ TEST(Gather, FetchesTheUnionOfTheListsAndNothingElse) {
 }
 
 TEST(Gather, ADenseHeadFetchesEverythingElse) {
-  attention::KeyListsBuilder builder(1, 2, 256, attention::uniform_groups(256, 64));
+  lists::KeyListsBuilder builder(1, 2, 256, lists::uniform_groups(256, 64));
   builder.add_dense_head();
   for (int g = 0; g < 4; ++g) builder.add(std::vector<std::int32_t>{g * 64});  // at home
-  const attention::KeyLists lists = builder.finish();
+  const lists::KeyLists lists = builder.finish();
   const Work work = count_work(lists, {0, 1});
   const GatherPlan plan = plan_gather(lists, work, contiguous(work, 1, 4), 128, 2);
   EXPECT_EQ(plan.total_bytes(), 4 * 192 * 128 * 2 * 2);
@@ -82,8 +82,8 @@ TEST(Gather, ADenseHeadFetchesEverythingElse) {
 }
 
 TEST(Gather, ListsOfAnotherModelAreAnError) {
-  const attention::KeyLists lists = attention::dense_lists(1, 4, 64, 256);
-  const Work work = count_work(attention::dense_lists(1, 2, 64, 256), {0, 1});
+  const lists::KeyLists lists = lists::dense_lists(1, 4, 64, 256);
+  const Work work = count_work(lists::dense_lists(1, 2, 64, 256), {0, 1});
   EXPECT_NE(message_of([&] { plan_gather(lists, work, contiguous(work, 1, 2), 128, 2); }).find("4 heads"),
             std::string::npos);
 }

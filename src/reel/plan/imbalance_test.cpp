@@ -38,8 +38,8 @@ TEST(Imbalance, MatchesTheDefinitionForEveryCut) {
   const GroupCost cost{3.5, 0.25};
   for (std::uint64_t seed = 0; seed < 3; ++seed) {
     // 13 groups, the last one short; 5 heads, one of them dense; 700 keys.
-    attention::KeyLists lists = attention::random_lists(2, 5, 700, attention::uniform_groups(800, 64), 0.03, 1, seed);
-    attention::KeyListsBuilder builder(2, 5, 700, lists.group_starts);
+    lists::KeyLists lists = lists::random_lists(2, 5, 700, lists::uniform_groups(800, 64), 0.03, 1, seed);
+    lists::KeyListsBuilder builder(2, 5, 700, lists.group_starts);
     for (int b = 0; b < 2; ++b) {
       for (int h = 0; h < 5; ++h) {
         if (h == 3) {
@@ -65,8 +65,8 @@ TEST(Imbalance, MatchesTheDefinitionForEveryCut) {
 }
 
 TEST(Partition, OfAnotherModelIsAnError) {
-  const Work small = count_work(attention::dense_lists(1, 4, 64, 256), {0, 1});
-  const Work large = count_work(attention::dense_lists(1, 6, 64, 256), {0, 1});
+  const Work small = count_work(lists::dense_lists(1, 4, 64, 256), {0, 1});
+  const Work large = count_work(lists::dense_lists(1, 6, 64, 256), {0, 1});
   EXPECT_NE(message_of([&] { tiles(large, contiguous(small, 2, 1)); }).find("4 of 6 heads"), std::string::npos);
   EXPECT_NE(message_of([&] { tiles(small, contiguous(large, 2, 1)); }).find("number 4 of 4 heads"), std::string::npos);
   Partition twice = contiguous(small, 2, 1);
@@ -75,7 +75,7 @@ TEST(Partition, OfAnotherModelIsAnError) {
 }
 
 TEST(Partition, MovedCountsPairsThatChangeTheirPosition) {
-  const Work work = count_work(attention::dense_lists(1, 2, 64 * 4, 64 * 4), {0, 1});
+  const Work work = count_work(lists::dense_lists(1, 2, 64 * 4, 64 * 4), {0, 1});
   ASSERT_EQ(work.rows, 1);  // one group of dense lists
   const std::vector<std::uint8_t> mask(2 * 4 * 4, 1);
   const Work blocks = count_work(lists_of_mask(mask, 2, 4, 4), kBlockCost);

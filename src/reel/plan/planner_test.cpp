@@ -21,7 +21,7 @@ double measure(const Work& work, const Partition& p, Exchange exchange) {
 }
 
 // Of a plan that deals nothing but heads: entries of the lists, summed by group.
-double rho_of_heads(const attention::KeyLists& lists, const Partition& p) {
+double rho_of_heads(const lists::KeyLists& lists, const Partition& p) {
   double most = 0;
   for (const Indices& heads : p.heads) {
     std::int64_t sum = 0;
@@ -37,7 +37,7 @@ double rho_of_heads(const attention::KeyLists& lists, const Partition& p) {
 // rho of every baseline and of "reel", as sums over cases; fails where reel is worse than any.
 class Contest {
  public:
-  void add(const attention::KeyLists& lists, int ulysses, int ring, Exchange exchange, const std::string& name) {
+  void add(const lists::KeyLists& lists, int ulysses, int ring, Exchange exchange, const std::string& name) {
     const Work work = count_work(lists, kBlockCost);
     const Partition planned = make_partition(work, {.ulysses = ulysses, .ring = ring, .exchange = exchange});
     if (ring == 1) {
@@ -106,7 +106,7 @@ TEST(Planner, HeadsOfRandomDensityAreBalancedAndNeverWorseThanOthers) {
     Contest contest;
     for (std::uint64_t draw = 0; draw < 200; ++draw) {
       const std::vector<double> densities = beta_densities(c.heads, draw);
-      const attention::KeyLists lists = lists_of_densities(densities);
+      const lists::KeyLists lists = lists_of_densities(densities);
       contest.add(lists, c.ulysses, 1, Exchange::kRing, fmt::format("{} heads, draw {}", c.heads, draw));
       if (contest.ours <= 1.02) continue;
       std::vector<double> weights = count_work(lists, kBlockCost).head_work(1);
@@ -120,7 +120,7 @@ TEST(Planner, HeadsOfRandomDensityAreBalancedAndNeverWorseThanOthers) {
 TEST(Planner, HeadsReachTwoPercentWhereverOnePercentExists) {
   int reachable = 0;
   for (std::uint64_t draw = 0; draw < 200; ++draw) {
-    const attention::KeyLists lists = lists_of_densities(beta_densities(12, draw));
+    const lists::KeyLists lists = lists_of_densities(beta_densities(12, draw));
     const Work work = count_work(lists, kBlockCost);
     if (!one_percent_exists(work.head_work(1), 4)) continue;
     ++reachable;
@@ -205,7 +205,7 @@ double exact_ring(const Work& work, int ring) {
   return best;
 }
 
-attention::KeyLists random_mask(int heads, int rows, int columns, double density, std::uint64_t seed) {
+lists::KeyLists random_mask(int heads, int rows, int columns, double density, std::uint64_t seed) {
   Mask mask;
   const Random random(seed);
   for (int i = 0; i < heads * rows * columns; ++i)
@@ -215,7 +215,7 @@ attention::KeyLists random_mask(int heads, int rows, int columns, double density
 }
 
 // 6 heads x 4 x 4 blocks that can be dealt perfectly on 2 x 2: as many blocks, drawn, in each of 8 tiles of a deal.
-attention::KeyLists evenly_dealt(std::uint64_t seed) {
+lists::KeyLists evenly_dealt(std::uint64_t seed) {
   const Random random(seed);
   std::uint64_t draw = 0;
   const auto halves = [&](int count) {
@@ -241,7 +241,7 @@ attention::KeyLists evenly_dealt(std::uint64_t seed) {
 
 TEST(Planner, OtherHeadsAreTriedWhereRowsOfTheFirstCannotBeEven) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    const attention::KeyLists lists = evenly_dealt(seed);
+    const lists::KeyLists lists = evenly_dealt(seed);
     const Work work = count_work(lists, kBlockCost);
     const Partition p = make_partition(work, {.ulysses = 2, .ring = 2});
     EXPECT_LE(slow_imbalance(lists, kBlockCost, p, work.column_of).rho, 1.02) << seed;
@@ -252,7 +252,7 @@ TEST(Planner, RingsReachTwoPercentWhereverOnePercentExists) {
   int reachable = 0, tried = 0;
   for (const auto& [ring, blocks, heads] : {std::tuple(2, 6, 1), {2, 7, 3}, {3, 5, 2}}) {
     for (std::uint64_t seed = 0; seed < 12; ++seed, ++tried) {
-      const attention::KeyLists lists = random_mask(heads, blocks, blocks, 0.5, seed);
+      const lists::KeyLists lists = random_mask(heads, blocks, blocks, 0.5, seed);
       const Work work = count_work(lists, kBlockCost);
       const double best = exact_ring(work, ring);
       const Partition p = make_partition(work, {.ulysses = 1, .ring = ring});
@@ -275,7 +275,7 @@ TEST(Planner, SoFewBlocksThatAFixedRuleMayBeLuckier) {
 
 TEST(Planner, AnyNumberOfHeadsRowsColumnsAndRanks) {
   for (const auto& [heads, rows, columns] : {std::tuple(1, 1, 1), {3, 5, 7}, {7, 2, 9}, {5, 13, 3}}) {
-    const attention::KeyLists lists = random_mask(heads, rows, columns, 0.4, 5);
+    const lists::KeyLists lists = random_mask(heads, rows, columns, 0.4, 5);
     const Work work = count_work(lists, kBlockCost);
     for (const auto& [ulysses, ring] : {std::pair(1, 1), {1, 2}, {3, 4}, {8, 1}, {5, 7}}) {
       for (const Exchange exchange : {Exchange::kRing, Exchange::kGather}) {
@@ -318,9 +318,8 @@ TEST(Planner, ChoosesTheLargestUlyssesDegreeThatIsBalanced) {
   const Work even = count_work(lists_of_densities(std::vector<double>(16, 0.25)), kBlockCost);
   EXPECT_EQ(choose_partition(even, 8, {}).ulysses, 8);
   // One head of 16 is dense: eight groups cannot be even, a ring can.
-  const attention::KeyLists sparse =
-      attention::random_lists(1, 16, 4096, attention::uniform_groups(4096, 64), 0.05, 64, 1);
-  attention::KeyListsBuilder builder(1, 16, 4096, sparse.group_starts, 64);
+  const lists::KeyLists sparse = lists::random_lists(1, 16, 4096, lists::uniform_groups(4096, 64), 0.05, 64, 1);
+  lists::KeyListsBuilder builder(1, 16, 4096, sparse.group_starts, 64);
   builder.add_dense_head();
   for (int i = 64; i < 16 * 64; ++i) builder.add(sparse.list(0, i / 64, i % 64));
   const Work uneven = count_work(builder.finish(), kBlockCost);
@@ -342,7 +341,7 @@ TEST(Planner, FixedCostsAreBalancedToo) {
   // Lists of tokens, half of the groups short, a fixed cost as large as 100 keys.
   std::vector<std::int32_t> starts = {0};
   for (int g = 0; g < 40; ++g) starts.push_back(starts.back() + (g % 2 == 0 ? 64 : 16));
-  const attention::KeyLists lists = attention::random_lists(1, 6, 2560, starts, 0.05, 1, 1);
+  const lists::KeyLists lists = lists::random_lists(1, 6, 2560, starts, 0.05, 1, 1);
   const GroupCost cost{100, 1};
   const Work work = count_work(lists, cost);
   const Partition p = make_partition(work, {.ulysses = 2, .ring = 4});
@@ -350,7 +349,7 @@ TEST(Planner, FixedCostsAreBalancedToo) {
 }
 
 TEST(Planner, ImpossibleWishesAreErrors) {
-  const Work work = count_work(attention::dense_lists(1, 4, 64, 256), {0, 1});
+  const Work work = count_work(lists::dense_lists(1, 4, 64, 256), {0, 1});
   EXPECT_NE(message_of([&] { make_partition(work, {.ulysses = 0, .ring = 1}); }).find("0 x 1"), std::string::npos);
   EXPECT_NE(message_of([&] { make_partition(work, {.ulysses = 1, .ring = -2}); }).find("1 x -2"), std::string::npos);
   EXPECT_NE(message_of([&] { choose_partition(work, 0, {}); }).find("0 ranks"), std::string::npos);

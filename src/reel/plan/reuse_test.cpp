@@ -15,7 +15,7 @@ TEST(Reuse, FiftyStepsOfSlowlyChangingMasksNeedFewPlans) {
     int plans = 0;
     for (int step = 0; step < 50; ++step) {
       // Over the 50 steps every head goes through a quarter of its cycle: some grow or shrink by half.
-      const attention::KeyLists lists = video_lists(Kind::kMixed, 24, 64, 1, step / 200.0);
+      const lists::KeyLists lists = video_lists(Kind::kMixed, 24, 64, 1, step / 200.0);
       const Work work = count_work(lists, kBlockCost);
       const Reuse::Step result = reuse.next(work);
       EXPECT_NEAR(result.rho, slow_imbalance(lists, kBlockCost, reuse.partition(), work.column_of).rho, 1e-6);
@@ -53,9 +53,9 @@ TEST(Reuse, TheFirstStepIsPlannedEvenBelowTheLimit) {
 
 TEST(Reuse, AMaskOfAnotherModelIsAnError) {
   Reuse reuse({.ulysses = 2, .ring = 1}, 1.05, 128, 2);
-  reuse.next(count_work(attention::dense_lists(1, 4, 64, 256), {0, 1}));
+  reuse.next(count_work(lists::dense_lists(1, 4, 64, 256), {0, 1}));
   EXPECT_NE(message_of([&] {
-              reuse.next(count_work(attention::dense_lists(1, 6, 64, 256), {0, 1}));
+              reuse.next(count_work(lists::dense_lists(1, 6, 64, 256), {0, 1}));
             }).find("6 heads"),
             std::string::npos);
   EXPECT_NE(message_of([] { Reuse({}, 1.0, 128, 2); }).find("limit of 1"), std::string::npos);

@@ -49,7 +49,7 @@ std::vector<double> dsv_layer_densities() {
                        .9766, .9766, .9805, .9883, .9727, .9766, .9766, .9531, .9531, .0211});
 }
 
-attention::KeyLists lists_of_densities(const std::vector<double>& densities) {
+lists::KeyLists lists_of_densities(const std::vector<double>& densities) {
   constexpr std::int64_t kRows = 16, kColumns = 64, kBlocks = kRows * kColumns;
   Mask mask;
   mask.reserve(densities.size() * kBlocks);
@@ -60,7 +60,7 @@ attention::KeyLists lists_of_densities(const std::vector<double>& densities) {
   return lists_of_mask(mask, static_cast<std::int64_t>(densities.size()), kRows, kColumns);
 }
 
-attention::KeyLists video_lists(Kind kind, int heads, int blocks, std::uint64_t seed, double drift) {
+lists::KeyLists video_lists(Kind kind, int heads, int blocks, std::uint64_t seed, double drift) {
   const Random shape(seed), noise(seed, 1);
   std::uint64_t draw = 0, cell = 0;
   Mask mask(static_cast<std::size_t>(heads) * static_cast<std::size_t>(blocks) * static_cast<std::size_t>(blocks));

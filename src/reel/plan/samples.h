@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "reel/attention/key_lists.h"
+#include "reel/lists/key_lists.h"
 
 namespace reel::plan {
 
@@ -19,13 +19,13 @@ std::vector<double> dsv_densities();
 std::vector<double> dsv_layer_densities();
 
 // Heads of such densities, spread evenly over 16 x 64 blocks: a step is a thousandth.
-attention::KeyLists lists_of_densities(const std::vector<double>& densities);
+lists::KeyLists lists_of_densities(const std::vector<double>& densities);
 
 enum class Kind { kBanded, kGlobal, kPeriodic, kClustered, kMixed };
 
 // Square masks like those of video models: bands of different width, columns that everybody looks at, periods (the same
 // place in other frames), clusters of busy queries; mixed: each head is of another kind. `drift` from 0 to 1 takes
 // every head once through its range of sizes, slowly.
-attention::KeyLists video_lists(Kind kind, int heads, int blocks, std::uint64_t seed, double drift = 0);
+lists::KeyLists video_lists(Kind kind, int heads, int blocks, std::uint64_t seed, double drift = 0);
 
 }  // namespace reel::plan

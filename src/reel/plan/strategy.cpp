@@ -40,7 +40,7 @@ std::int64_t on_a_node(std::int64_t size, std::int64_t stride, std::int64_t rank
 class Pricing {
  public:
   // `gather` is for strategies that gather; both are of s.partition.
-  Pricing(const attention::KeyLists& lists, const Work& work, const Setting& setting, const Tiles& tiles,
+  Pricing(const lists::KeyLists& lists, const Work& work, const Setting& setting, const Tiles& tiles,
           const GatherPlan& gather, Strategy& s)
       : lists_(lists), work_(work), setting_(setting), tiles_(tiles), gather_(gather), s_(s) {}
 
@@ -161,7 +161,7 @@ class Pricing {
     return before + (s_.ulysses > 1 ? after : 0) + longest;
   }
 
-  const attention::KeyLists& lists_;
+  const lists::KeyLists& lists_;
   const Work& work_;
   const Setting& setting_;
   const Tiles& tiles_;
@@ -180,7 +180,7 @@ void check(const Setting& setting) {
 
 }  // namespace
 
-std::vector<Strategy> compare(const attention::KeyLists& lists, const Work& work, const Setting& setting) {
+std::vector<Strategy> compare(const lists::KeyLists& lists, const Work& work, const Setting& setting) {
   check(setting);
   const bool several_nodes = setting.ranks > setting.cluster.fabric.per_node;
   std::vector<Strategy> found;

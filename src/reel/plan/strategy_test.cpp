@@ -18,10 +18,9 @@ const cost::Cluster& h100() {
 }
 
 // 16 heads of 32,768 tokens in tiles of 64: one attends to everything, the others to `share` of the tiles.
-attention::KeyLists outlier(double share) {
-  const attention::KeyLists sparse =
-      attention::random_lists(1, 16, 32768, attention::uniform_groups(32768, 64), share, 64, 1);
-  attention::KeyListsBuilder builder(1, 16, 32768, sparse.group_starts, 64);
+lists::KeyLists outlier(double share) {
+  const lists::KeyLists sparse = lists::random_lists(1, 16, 32768, lists::uniform_groups(32768, 64), share, 64, 1);
+  lists::KeyListsBuilder builder(1, 16, 32768, sparse.group_starts, 64);
   for (int h = 0; h < 16; ++h) {
     if (h == 5) {
       builder.add_dense_head();
@@ -32,7 +31,7 @@ attention::KeyLists outlier(double share) {
   return builder.finish();
 }
 
-std::vector<Strategy> compare_on_h100(const attention::KeyLists& lists, int ranks, double memory = 0) {
+std::vector<Strategy> compare_on_h100(const lists::KeyLists& lists, int ranks, double memory = 0) {
   const Work work = count_work(lists, group_cost(h100(), 64, 128), ranks);
   return compare(lists, work, {h100(), ranks, 128, memory});
 }
@@ -66,15 +65,14 @@ TEST(Strategy, OneDenseHeadAmongSparseOnesWantsHybridGroups) {
 }
 
 TEST(Strategy, EqualHeadsWantNoExchangeOfKeys) {
-  const attention::KeyLists lists =
-      attention::random_lists(1, 16, 16384, attention::uniform_groups(16384, 64), 0.1, 64, 1);
+  const lists::KeyLists lists = lists::random_lists(1, 16, 16384, lists::uniform_groups(16384, 64), 0.1, 64, 1);
   const std::vector<Strategy> all = compare_on_h100(lists, 8);
   EXPECT_EQ(all.front().ulysses, 8) << all.front().name();
   EXPECT_EQ(all.front().name(), "ulysses 8");
 }
 
 TEST(Strategy, EveryDegreeAndPlacementIsThereAndAddsUp) {
-  const attention::KeyLists lists = video_lists(Kind::kMixed, 12, 64, 1);
+  const lists::KeyLists lists = video_lists(Kind::kMixed, 12, 64, 1);
   const std::vector<Strategy> all = compare_on_h100(lists, 16);
   // 1, 2, 4 and 8 groups of heads (16 are more than heads), ring and gather, two placements where both are groups.
   EXPECT_EQ(all.size(), 2u + 3 * 2 * 2);
@@ -94,7 +92,7 @@ TEST(Strategy, EveryDegreeAndPlacementIsThereAndAddsUp) {
 }
 
 TEST(Strategy, PartsFollowFromTheirPlans) {
-  const attention::KeyLists lists = video_lists(Kind::kMixed, 8, 64, 1);
+  const lists::KeyLists lists = video_lists(Kind::kMixed, 8, 64, 1);
   const Work work = count_work(lists, group_cost(h100(), 64, 128), 8);
   for (const Strategy& s : compare(lists, work, {h100(), 8, 128, 0})) {
     const Tiles t = tiles(work, s.partition);
@@ -125,7 +123,7 @@ TEST(Strategy, MemoryDecidesFirst) {
 }
 
 TEST(Strategy, RanksThatCannotBePlacedAreAnError) {
-  const attention::KeyLists lists = video_lists(Kind::kBanded, 4, 16, 1);
+  const lists::KeyLists lists = video_lists(Kind::kBanded, 4, 16, 1);
   EXPECT_NE(message_of([&] { compare_on_h100(lists, 12); }).find("12 ranks do not fill nodes of 8"), std::string::npos);
   EXPECT_NE(message_of([&] { compare_on_h100(lists, 0); }).find("0 ranks"), std::string::npos);
   EXPECT_EQ(compare_on_h100(lists, 6).size(), 6u);  // 1, 2 and 3 groups of heads, ring and gather

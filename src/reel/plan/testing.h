@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "reel/attention/key_lists.h"
+#include "reel/lists/key_lists.h"
 #include "reel/plan/partition.h"
 #include "reel/plan/samples.h"
 
@@ -18,7 +18,7 @@ namespace reel::plan {
 struct SlowImbalance {
   double rho = 0, rho_no_barrier = 0;
 };
-inline SlowImbalance slow_imbalance(const attention::KeyLists& lists, const GroupCost& cost, const Partition& p,
+inline SlowImbalance slow_imbalance(const lists::KeyLists& lists, const GroupCost& cost, const Partition& p,
                                     const Indices& column_of) {
   std::map<std::pair<int, int>, double> of_step;  // (step, rank)
   std::map<int, double> of_rank;

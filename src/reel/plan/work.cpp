@@ -8,7 +8,7 @@
 
 namespace reel::plan {
 
-using attention::KeyLists;
+using lists::KeyLists;
 
 GroupCost group_cost(const cost::Machine& machine, std::int64_t group_queries, std::int64_t head_dim) {
   const double floats = static_cast<double>(group_queries * head_dim);
@@ -150,9 +150,8 @@ Work count_work(const KeyLists& lists, const GroupCost& cost, std::int64_t ranks
 KeyLists lists_of_mask(std::span<const std::uint8_t> mask, std::int64_t heads, std::int64_t rows,
                        std::int64_t columns) {
   REEL_CHECK(mask.size() == static_cast<std::size_t>(heads * rows * columns));
-  attention::KeyListsBuilder builder(1, heads, columns * kBlockTokens,
-                                     attention::uniform_groups(rows * kBlockTokens, kBlockTokens),
-                                     attention::kTileKeys);
+  lists::KeyListsBuilder builder(1, heads, columns * kBlockTokens,
+                                 lists::uniform_groups(rows * kBlockTokens, kBlockTokens), lists::kTileKeys);
   std::vector<std::int32_t> list;
   for (std::int64_t i = 0; i < heads * rows; ++i) {
     list.clear();

@@ -14,9 +14,9 @@
 #include <span>
 #include <vector>
 
-#include "reel/attention/key_lists.h"
 #include "reel/cost/cluster.h"
 #include "reel/cost/machine.h"
+#include "reel/lists/key_lists.h"
 
 namespace reel::plan {
 
@@ -61,10 +61,10 @@ struct Work {
 // For a plan over `ranks`: where blocks are many, columns are a multiple of it, since any ring then begins with runs as
 // even as blocks allow, and at least 4 for each. An Error for lists without heads, queries or keys, and for lists
 // without a single pair: nothing can be balanced there.
-Work count_work(const attention::KeyLists& lists, const GroupCost& cost, std::int64_t ranks = 1);
+Work count_work(const lists::KeyLists& lists, const GroupCost& cost, std::int64_t ranks = 1);
 
 // `mask` [heads][rows][columns], 0 or not, of blocks of 64 x 64 tokens, as lists of key tiles.
-attention::KeyLists lists_of_mask(std::span<const std::uint8_t> mask, std::int64_t heads, std::int64_t rows,
-                                  std::int64_t columns);
+lists::KeyLists lists_of_mask(std::span<const std::uint8_t> mask, std::int64_t heads, std::int64_t rows,
+                              std::int64_t columns);
 
 }  // namespace reel::plan

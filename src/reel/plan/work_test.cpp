@@ -8,8 +8,8 @@
 namespace reel::plan {
 namespace {
 
-using attention::KeyListsBuilder;
-using attention::uniform_groups;
+using lists::KeyListsBuilder;
+using lists::uniform_groups;
 
 TEST(Work, CountsKeysOfTokensTilesAndDenseHeads) {
   // 100 queries in groups of 64, 150 keys: blocks of 64, 64 and 22.
@@ -31,7 +31,7 @@ TEST(Work, CountsKeysOfTokensTilesAndDenseHeads) {
 }
 
 TEST(Work, AShortLastTileCountsItsTokens) {
-  KeyListsBuilder builder(2, 1, 150, uniform_groups(64, 64), attention::kTileKeys);
+  KeyListsBuilder builder(2, 1, 150, uniform_groups(64, 64), lists::kTileKeys);
   builder.add(std::vector<std::int32_t>{1, 2});
   builder.add(std::vector<std::int32_t>{2});
   const Work work = count_work(builder.finish(), {0, 1});
@@ -39,17 +39,17 @@ TEST(Work, AShortLastTileCountsItsTokens) {
 }
 
 TEST(Work, ManyBlocksBecomeRunsOfBlocks) {
-  const Work work = count_work(attention::dense_lists(1, 1, 64, 64 * 1183 + 5), {0, 1});
+  const Work work = count_work(lists::dense_lists(1, 1, 64, 64 * 1183 + 5), {0, 1});
   EXPECT_EQ(work.blocks, 1184);
   EXPECT_EQ(work.columns, 128);
   EXPECT_EQ(work.column_of[1183], 127);
   EXPECT_EQ(work.column_tokens.back(), 9 * 64 + 5);
-  EXPECT_EQ(count_work(attention::dense_lists(1, 1, 64, 64 * 1184), {0, 1}, 256).columns, 1184);
+  EXPECT_EQ(count_work(lists::dense_lists(1, 1, 64, 64 * 1184), {0, 1}, 256).columns, 1184);
 }
 
 TEST(Work, EqualRunsOfColumnsAreEqualRunsOfBlocks) {
   for (const int ranks : {3, 6, 8, 12, 48}) {
-    const Work work = count_work(attention::dense_lists(1, 1, 64, 64 * 1184), {0, 1}, ranks);
+    const Work work = count_work(lists::dense_lists(1, 1, 64, 64 * 1184), {0, 1}, ranks);
     ASSERT_EQ(work.columns % ranks, 0);
     const Partition p = contiguous(work, 1, ranks);
     for (const Indices& columns : p.keys[0]) {
@@ -69,15 +69,15 @@ TEST(Work, AMaskCountsBlocks) {
 
 TEST(Work, NothingToComputeIsAnError) {
   EXPECT_NE(message_of([] {
-              count_work(attention::random_lists(1, 2, 64, uniform_groups(64, 64), 0, 1, 1), {0, 1});
+              count_work(lists::random_lists(1, 2, 64, uniform_groups(64, 64), 0, 1, 1), {0, 1});
             }).find("no query attends to any key"),
             std::string::npos);
   EXPECT_NE(message_of([] {
-              count_work(attention::dense_lists(1, 0, 64, 64), {0, 1});
+              count_work(lists::dense_lists(1, 0, 64, 64), {0, 1});
             }).find("0 heads"),
             std::string::npos);
   EXPECT_NE(message_of([] {
-              count_work(attention::dense_lists(2000, 1, 64, 64), {0, 1});
+              count_work(lists::dense_lists(2000, 1, 64, 64), {0, 1});
             }).find("batch items"),
             std::string::npos);
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "reel/base/utf8.h"
+#include "reel/files/utf8.h"
 
 namespace reel::report {
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "reel/base/utf8.h"
+#include "reel/files/utf8.h"
 
 namespace reel::report {
 namespace {

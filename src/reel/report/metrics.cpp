@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "reel/base/error.h"
-#include "reel/base/file.h"
-#include "reel/base/utf8.h"
+#include "reel/files/file.h"
+#include "reel/files/utf8.h"
 #include "reel/report/write_error.h"
 
 namespace reel::report {

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <limits>
 
-#include "reel/base/file.h"
 #include "reel/base/testing.h"
+#include "reel/files/file.h"
 
 namespace reel::report {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "reel/base/error.h"
-#include "reel/base/file.h"
+#include "reel/files/file.h"
 #include "reel/report/style.h"
 
 namespace reel::report {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <set>
 
-#include "reel/base/file.h"
+#include "reel/files/file.h"
 #include "reel/report/animation.h"
 #include "reel/report/chart.h"
 #include "reel/report/testing.h"

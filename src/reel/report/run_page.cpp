@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "reel/base/file.h"
+#include "reel/files/file.h"
 #include "reel/report/chart.h"
 
 namespace reel::report {

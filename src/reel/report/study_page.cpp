@@ -6,7 +6,7 @@
 #include <cmath>
 #include <functional>
 
-#include "reel/base/file.h"
+#include "reel/files/file.h"
 #include "reel/report/chart.h"
 
 namespace reel::report {

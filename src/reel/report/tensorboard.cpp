@@ -7,7 +7,7 @@
 #include <chrono>
 
 #include "reel/base/error.h"
-#include "reel/report/crc32c.h"
+#include "reel/files/crc32c.h"
 #include "reel/report/write_error.h"
 
 namespace reel::report {

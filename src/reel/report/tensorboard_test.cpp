@@ -7,9 +7,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "reel/base/file.h"
 #include "reel/base/testing.h"
-#include "reel/report/crc32c.h"
+#include "reel/files/crc32c.h"
+#include "reel/files/file.h"
 
 namespace reel::report {
 namespace {

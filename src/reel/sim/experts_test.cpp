@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "reel/base/toml.h"
+#include "reel/files/toml.h"
 #include "reel/sim/build.h"
 #include "reel/sim/simulate.h"
 #include "reel/sim/testing.h"

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "reel/base/error.h"
-#include "reel/base/nearest.h"
+#include "reel/files/nearest.h"
 
 namespace reel::sim {
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reel/base/csv.h"
-#include "reel/base/toml.h"
 #include "reel/cost/testing.h"
+#include "reel/files/csv.h"
+#include "reel/files/toml.h"
 #include "reel/sim/simulate.h"
 #include "reel/sim/testing.h"
 

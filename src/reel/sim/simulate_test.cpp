@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "reel/base/file.h"
 #include "reel/base/testing.h"
 #include "reel/base/timer.h"
+#include "reel/files/file.h"
 #include "reel/sim/layers.h"
 #include "reel/sim/search.h"
 #include "reel/sim/table.h"

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "reel/base/error.h"
-#include "reel/base/nearest.h"
-#include "reel/base/toml.h"
+#include "reel/files/nearest.h"
+#include "reel/files/toml.h"
 
 namespace reel::sim {
 

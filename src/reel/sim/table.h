@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "reel/base/csv.h"
+#include "reel/files/csv.h"
 #include "reel/sim/simulate.h"
 
 namespace reel::sim {

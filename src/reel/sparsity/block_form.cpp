@@ -17,7 +17,7 @@ std::int64_t size_of(const std::vector<std::int32_t>& starts, std::int64_t i) {
 // Listed pairs in each column for the queries of one row.
 class Counts {
  public:
-  Counts(const attention::KeyLists& lists, const BlockForm& form) : lists_(lists), form_(form) {
+  Counts(const lists::KeyLists& lists, const BlockForm& form) : lists_(lists), form_(form) {
     for (std::int64_t c = 0; c < form.column_count(); ++c) {
       column_of_.insert(column_of_.end(), sized(size_of(form.column_starts, c)), static_cast<std::int32_t>(c));
     }
@@ -38,7 +38,7 @@ class Counts {
   }
 
  private:
-  const attention::KeyLists& lists_;
+  const lists::KeyLists& lists_;
   const BlockForm& form_;
   std::vector<std::int32_t> column_of_, tokens_;
   std::vector<std::int64_t> counts_;
@@ -75,7 +75,7 @@ double BlockForm::density() const {
   return pairs / (static_cast<double>(batch * heads) * row_starts.back() * column_starts.back());
 }
 
-BlockForm block_form(const attention::KeyLists& lists, std::vector<std::int32_t> row_starts,
+BlockForm block_form(const lists::KeyLists& lists, std::vector<std::int32_t> row_starts,
                      std::vector<std::int32_t> column_starts, Fit fit) {
   REEL_CHECK(row_starts.back() == lists.queries() && column_starts.back() == lists.keys_tokens);
   BlockForm form{lists.batch, lists.heads, std::move(row_starts), std::move(column_starts), {0}, {}, {}};

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "reel/attention/key_lists.h"
+#include "reel/lists/key_lists.h"
 #include "reel/sparsity/chosen_lists.h"
 
 namespace reel::sparsity {
@@ -34,7 +34,7 @@ struct BlockForm {
   double density() const;  // pairs in the blocks over all pairs
 };
 
-BlockForm block_form(const attention::KeyLists& lists, std::vector<std::int32_t> row_starts,
+BlockForm block_form(const lists::KeyLists& lists, std::vector<std::int32_t> row_starts,
                      std::vector<std::int32_t> column_starts, Fit fit);
 
 QueryRows query_rows(const BlockForm& form);  // refers to form

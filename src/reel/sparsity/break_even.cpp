@@ -6,9 +6,9 @@
 
 #include "reel/attention/random_problem.h"
 #include "reel/attention/select.h"
-#include "reel/base/csv.h"
 #include "reel/base/error.h"
 #include "reel/base/timer.h"
+#include "reel/files/csv.h"
 #include "reel/kernels/cpu.h"
 
 namespace reel::sparsity {
@@ -45,13 +45,13 @@ struct Times {
 Times sparse_seconds(Problem& p, double share, int granularity, Threads& threads) {
   attention::SelectInput in;
   in.heads = p.shape.heads, in.keys = p.shape.keys, in.rank = kRank, in.samples = kSamples;
-  in.group_starts = attention::uniform_groups(p.shape.queries, kGroup);
+  in.group_starts = lists::uniform_groups(p.shape.queries, kGroup);
   in.q = attention::head_major<const float>(p.low_q.data(), in.keys / kGroup * kSamples, in.heads, kRank);
   in.k = attention::head_major<const float>(p.low_k.data(), in.keys, in.heads, kRank);
   in.granularity = granularity;
   const std::int64_t entries = in.keys / granularity;
   in.keep = {static_cast<std::int64_t>(share * static_cast<double>(entries))};
-  attention::KeyLists lists;
+  lists::KeyLists lists;
   const double choose = best_seconds([&] { lists = attention::select(in, threads); }, kRuns, 0);
   const double attend = best_seconds(
       [&] {
@@ -70,7 +70,7 @@ BreakEven measure_break_even(std::int64_t tokens, std::int64_t head_dim, Threads
   const double dense = dense_seconds(p, threads);
   // The time of a sparse head is a line in the share of its keys.
   const Times few = sparse_seconds(p, 0.125, 1, threads), many = sparse_seconds(p, 0.5, 1, threads);
-  const Times tiles = sparse_seconds(p, 0.125, attention::kTileKeys, threads);
+  const Times tiles = sparse_seconds(p, 0.125, lists::kTileKeys, threads);
   const double slope = (many.choose + many.attend - few.choose - few.attend) / (0.5 - 0.125);
   BreakEven result;
   const double share = 0.125 + (dense - few.choose - few.attend) / std::max(slope, 1e-12);

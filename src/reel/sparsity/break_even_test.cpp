@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "reel/base/csv.h"
-#include "reel/base/file.h"
-#include "reel/base/folder_testing.h"
+#include "reel/files/csv.h"
+#include "reel/files/file.h"
+#include "reel/files/folder_testing.h"
 #include "reel/kernels/cpu.h"
 
 namespace reel::sparsity {

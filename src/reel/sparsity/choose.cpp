@@ -82,7 +82,7 @@ Predicted predict_all(const Predictor& predictor, const Seen& seen, std::span<co
                 seen.batch * static_cast<std::int64_t>(heads.size()), rank);
 }
 
-attention::KeyLists choose_keys(const Seen& seen, const ChooseInput& in, Threads& threads) {
+lists::KeyLists choose_keys(const Seen& seen, const ChooseInput& in, Threads& threads) {
   const std::int64_t n = static_cast<std::int64_t>(in.members.size()), scored = in.order->groups() * in.samples;
   attention::SelectInput select;
   std::vector<std::int64_t> heads;

@@ -6,10 +6,10 @@
 #include <span>
 #include <vector>
 
-#include "reel/attention/key_lists.h"
 #include "reel/base/buffer.h"
 #include "reel/base/threads.h"
-#include "reel/sparsity/order.h"
+#include "reel/lists/key_lists.h"
+#include "reel/lists/order.h"
 #include "reel/sparsity/predictor.h"
 
 namespace reel::sparsity {
@@ -20,12 +20,12 @@ struct ChosenHead {
 };
 
 struct ChooseInput {
-  const TokenOrder* order = nullptr;
+  const lists::TokenOrder* order = nullptr;
   const Predictor* predictor = nullptr;
   std::int64_t head_dim = 0;
   std::int64_t samples = 16;
   int granularity = 1;                    // 1 or kTileKeys
-  std::span<const std::int32_t> sampled;  // sample_queries(order, samples)
+  std::span<const std::int32_t> sampled;  // lists::sample_queries(order, samples)
   std::span<const std::int32_t> always;   // tokens that every list holds beside its own tile, ascending
   // `keep` counts what every list holds, which is exceeded only where that is more, or the entries beside it.
   bool beside = false;
@@ -42,6 +42,6 @@ Predicted predict_all(const Predictor& predictor, const Seen& seen, std::span<co
 
 // Lists of `members.size()` heads, in their order, of all tokens of the clips here. No heads at all where a predicted
 // score is not finite, on any rank.
-attention::KeyLists choose_keys(const Seen& seen, const ChooseInput& in, Threads& threads);
+lists::KeyLists choose_keys(const Seen& seen, const ChooseInput& in, Threads& threads);
 
 }  // namespace reel::sparsity

@@ -7,13 +7,13 @@
 #include <limits>
 
 #include "reel/attention/select.h"
-#include "reel/sparsity/lists.h"
+#include "reel/lists/controls.h"
 #include "reel/sparsity/testing.h"
 
 namespace reel::sparsity {
 namespace {
 
-using attention::KeyLists;
+using lists::KeyLists;
 using testing::Layer;
 using testing::tokens_of;
 
@@ -53,13 +53,13 @@ class Itself final : public Predictor {
 
 struct Choose {
   Shape shape{1, 3, 8};
-  TokenOrder order = tile_order({3, 5, 7}, {4, 4, 4});
+  lists::TokenOrder order = lists::tile_order({3, 5, 7}, {4, 4, 4});
   Layer x{2, 105, shape, 1};
   std::vector<std::int32_t> sampled;
   ChooseInput in;
   Threads threads{2};
 
-  explicit Choose(std::int64_t samples = 64) : sampled(sample_queries(order, samples)) {
+  explicit Choose(std::int64_t samples = 64) : sampled(lists::sample_queries(order, samples)) {
     for (float& value : x.q) value *= 100;
     in.order = &order;
     in.head_dim = 8;
@@ -120,7 +120,7 @@ TEST(ChooseKeys, AreTheHeaviestOfTheGroupAndTheOwnTile) {
 // Ragged tiles, a kept frame, budgets below what lists hold and near all keys.
 TEST(ChooseKeys, AreAsManyAsAskedForWithWhatListsHold) {
   for (const std::vector<std::int64_t>& frames : {std::vector<std::int64_t>{}, {1}}) {
-    const std::vector<std::int32_t> always = tokens_of_frames(Choose().order, frames);
+    const std::vector<std::int32_t> always = lists::tokens_of_frames(Choose().order, frames);
     for (const std::int64_t samples : {1, 16, 64}) {
       for (const std::int64_t keep : {-3, 0, 1, 40, 60, 103, 104}) {
         Choose c(samples);
@@ -130,11 +130,11 @@ TEST(ChooseKeys, AreAsManyAsAskedForWithWhatListsHold) {
         EXPECT_FALSE(lists.dense(0, 0) || lists.dense(1, 1));
         EXPECT_TRUE(lists.dense(0, 2) && lists.dense(1, 2)) << "all keys";
         for (std::int64_t g = 0; g < c.order.groups(); ++g) {
-          const auto held = static_cast<std::int64_t>(held_tokens(c.order, g, always).size());
+          const auto held = static_cast<std::int64_t>(lists::held_tokens(c.order, g, always).size());
           EXPECT_EQ(lists.tokens(1, 0, g), std::max(keep, held)) << g;
           EXPECT_EQ(lists.tokens(0, 1, g), 80) << g;
         }
-        c.in.granularity = attention::kTileKeys;
+        c.in.granularity = lists::kTileKeys;
         c.in.members = {{1, 1}};
         EXPECT_EQ(c.run().list(0, 0, 0).size(), frames.empty() ? 1u : 2u) << "tokens 0 to 47; frame 1 is everywhere";
       }
@@ -159,7 +159,7 @@ TEST(ChooseKeys, HugeScoresAreNoDanger) {
   for (const float size : {1e10f, 1e20f, 1e28f, 1e32f, 1e36f}) {
     for (const float sign : {1.0f, -1.0f}) {
       for (const std::int64_t samples : {1, 16, 64}) {
-        for (const int granularity : {1, attention::kTileKeys}) {
+        for (const int granularity : {1, lists::kTileKeys}) {
           Choose c(samples);
           c.in.granularity = granularity;
           for (float& value : c.x.q) value = 1;

@@ -9,10 +9,10 @@
 #include "reel/base/error.h"
 #include "reel/base/sized.h"
 #include "reel/kernels/elementwise.h"
+#include "reel/lists/controls.h"
 #include "reel/sparsity/choose.h"
 #include "reel/sparsity/given_predictor.h"
 #include "reel/sparsity/hidden_fit.h"
-#include "reel/sparsity/lists.h"
 #include "reel/sparsity/qk_predictor.h"
 #include "reel/sparsity/weights.h"
 
@@ -34,8 +34,8 @@ void check(const ChooseListsInput& in) {
   if (!(in.keys > 0 && in.keys <= 1)) {
     throw Error(fmt::format("lists of {} of the keys", in.keys), "use a share above 0 and up to 1, as 0.1");
   }
-  if (in.block != 1 && in.block != attention::kTileKeys) {
-    throw Error(fmt::format("blocks of {} keys", in.block), fmt::format("use 1 or {}", attention::kTileKeys));
+  if (in.block != 1 && in.block != lists::kTileKeys) {
+    throw Error(fmt::format("blocks of {} keys", in.block), fmt::format("use 1 or {}", lists::kTileKeys));
   }
   if (in.predictor != "qk" && in.predictor != "hidden" && in.predictor != "true") {
     throw Error(fmt::format("predictor '{}'", in.predictor), "known predictors: qk, hidden, true");
@@ -50,12 +50,12 @@ void check(const ChooseListsInput& in) {
 
 // By the true weights of all queries of a group, in f32: choose_keys scores as many queries of every group, those of
 // short ones more than once. No heads where a weight is not finite.
-attention::KeyLists true_lists(const ChooseListsInput& in, const Buffer<float>& q, const Buffer<float>& k,
-                               Threads& threads) {
-  const TokenOrder& order = *in.order;
+lists::KeyLists true_lists(const ChooseListsInput& in, const Buffer<float>& q, const Buffer<float>& k,
+                           Threads& threads) {
+  const lists::TokenOrder& order = *in.order;
   const std::int64_t tokens = order.tokens(), dim = in.file->head_dim();
-  const std::int64_t keep = budget_of(in.keys, (tokens + in.block - 1) / in.block);
-  attention::KeyListsBuilder builder(1, 1, tokens, order.group_starts, in.block);
+  const std::int64_t keep = lists::budget_of(in.keys, (tokens + in.block - 1) / in.block);
+  lists::KeyListsBuilder builder(1, 1, tokens, order.group_starts, in.block);
   for (std::int64_t g = 0; g < order.groups(); ++g) {
     const std::int64_t first = order.group_starts[sized(g)], end = order.group_starts[sized(g) + 1];
     const Buffer<float> weights = true_weights(q, k, first, end, dim, tokens, threads);
@@ -69,9 +69,9 @@ attention::KeyLists true_lists(const ChooseListsInput& in, const Buffer<float>& 
 }
 
 // Lists of one head; by a predictor as choose_keys gives them.
-attention::KeyLists lists_of_head(const ChooseListsInput& in, const Buffer<float>& q, const Buffer<float>& k,
-                                  const std::optional<HiddenFit>& fit, std::span<const std::int32_t> sampled,
-                                  std::int64_t samples, Threads& threads) {
+lists::KeyLists lists_of_head(const ChooseListsInput& in, const Buffer<float>& q, const Buffer<float>& k,
+                              const std::optional<HiddenFit>& fit, std::span<const std::int32_t> sampled,
+                              std::int64_t samples, Threads& threads) {
   const std::int64_t dim = in.file->head_dim();
   const Seen seen{0, 1, in.order->tokens(), q.data(), k.data(), nullptr};
   std::unique_ptr<Predictor> predictor;
@@ -85,7 +85,7 @@ attention::KeyLists lists_of_head(const ChooseListsInput& in, const Buffer<float
     predictor = std::make_unique<QkPredictor>(Shape{1, 1, dim}, std::min(in.rank, dim));
     predictor->learn(seen, true, threads);
   }
-  attention::KeyLists lists;
+  lists::KeyLists lists;
   const std::int64_t entries = (in.order->tokens() + in.block - 1) / in.block;
   if (in.predictor == "true" && in.samples <= 0) {
     lists = true_lists(in, q, k, threads);
@@ -97,7 +97,7 @@ attention::KeyLists lists_of_head(const ChooseListsInput& in, const Buffer<float
                          .samples = samples,
                          .granularity = in.block,
                          .sampled = sampled,
-                         .members = {{0, budget_of(in.keys, entries)}}},
+                         .members = {{0, lists::budget_of(in.keys, entries)}}},
                         threads);
   }
   if (lists.heads != 1) {
@@ -117,9 +117,9 @@ std::span<const float> ChosenLists::weights_of(std::int64_t head, std::size_t se
 ChosenLists choose_lists(const ChooseListsInput& in, Threads& threads) {
   check(in);
   const QkFile& file = *in.file;
-  const TokenOrder& order = *in.order;
+  const lists::TokenOrder& order = *in.order;
   const std::int64_t tokens = order.tokens(), dim = file.head_dim();
-  const std::vector<std::int64_t> seen = spread_groups(order, kSeenGroups, 0);
+  const std::vector<std::int64_t> seen = lists::spread_groups(order, kSeenGroups, 0);
   ChosenLists chosen;
   if (!std::is_sorted(order.raster.begin(), order.raster.end())) chosen.order = order.raster;
   chosen.seen_groups.assign(seen.begin(), seen.end());
@@ -130,15 +130,15 @@ ChosenLists choose_lists(const ChooseListsInput& in, Threads& threads) {
   for (std::int64_t g = 0; g < order.groups() && in.samples <= 0; ++g) {
     samples = std::max<std::int64_t>(samples, order.group_starts[sized(g) + 1] - order.group_starts[sized(g)]);
   }
-  const std::vector<std::int32_t> sampled = sample_queries(order, samples);
-  attention::KeyListsBuilder builder(1, file.heads(), tokens, order.group_starts, in.block);
+  const std::vector<std::int32_t> sampled = lists::sample_queries(order, samples);
+  lists::KeyListsBuilder builder(1, file.heads(), tokens, order.group_starts, in.block);
   for (std::int64_t h = 0; h < file.heads(); ++h) {
     if (in.on_head) in.on_head(h);
     const Buffer<float> q = file.head("q", h, order.raster, threads), k = file.head("k", h, order.raster, threads);
     if (in.keys >= 1) {
       builder.add_dense_head();
     } else {
-      const attention::KeyLists one = lists_of_head(in, q, k, fit, sampled, samples, threads);
+      const lists::KeyLists one = lists_of_head(in, q, k, fit, sampled, samples, threads);
       for (std::int64_t g = 0; g < order.groups(); ++g) {
         if (one.dense(0, 0)) break;
         builder.add(one.list(0, 0, g));
@@ -160,7 +160,7 @@ ChosenLists choose_lists(const ChooseListsInput& in, Threads& threads) {
   return chosen;
 }
 
-QueryRows query_rows(const attention::KeyLists& lists) {
+QueryRows query_rows(const lists::KeyLists& lists) {
   return {lists.group_starts, [&lists](std::int64_t b, std::int64_t h, std::int64_t row,
                                        std::vector<std::int32_t>& out) { lists.tokens(b, h, row, out); }};
 }
@@ -168,7 +168,7 @@ QueryRows query_rows(const attention::KeyLists& lists) {
 std::vector<double> covered_mass(const ChosenLists& chosen, const QueryRows& rows) {
   std::vector<double> mass;
   if (chosen.weights.size() == 0) return mass;
-  const attention::KeyLists& lists = chosen.lists;
+  const lists::KeyLists& lists = chosen.lists;
   std::vector<std::int32_t> tokens;
   for (std::int64_t h = 0; h < lists.heads; ++h) {
     double sum = 0;
@@ -194,7 +194,7 @@ std::vector<double> covered_mass(const ChosenLists& chosen, const QueryRows& row
 
 void save(const ChosenLists& chosen, const std::string& path) {
   SafetensorsWriter writer;
-  attention::add_to(writer, chosen.lists);
+  lists::add_to(writer, chosen.lists);
   const std::int64_t tokens = chosen.lists.keys_tokens, seen = static_cast<std::int64_t>(chosen.seen_groups.size());
   if (!chosen.order.empty()) writer.add("order", {tokens}, std::span(chosen.order));
   writer.add("seen_groups", {seen}, std::span(chosen.seen_groups));
@@ -205,7 +205,7 @@ void save(const ChosenLists& chosen, const std::string& path) {
 
 ChosenLists load_chosen_lists(const std::string& path) {
   ChosenLists chosen;
-  chosen.lists = attention::load_key_lists(path);
+  chosen.lists = lists::load_key_lists(path);
   const SafetensorsFile file = SafetensorsFile::open(path);
   const std::int64_t tokens = chosen.lists.keys_tokens;
   const auto wrong = [&](const char* what) {

@@ -15,15 +15,15 @@
 #include <string>
 #include <vector>
 
-#include "reel/attention/key_lists.h"
 #include "reel/base/buffer.h"
 #include "reel/base/threads.h"
+#include "reel/lists/key_lists.h"
 #include "reel/sparsity/qk_file.h"
 
 namespace reel::sparsity {
 
 struct ChosenLists {
-  attention::KeyLists lists;
+  lists::KeyLists lists;
   std::vector<std::int32_t> order, seen_groups;
   Buffer<float> weights;  // empty: not known
   std::map<std::string, std::string> notes;
@@ -33,7 +33,7 @@ struct ChosenLists {
 
 struct ChooseListsInput {
   const QkFile* file = nullptr;
-  const TokenOrder* order = nullptr;
+  const lists::TokenOrder* order = nullptr;
   double keys = 0.1;             // share of the keys of a list, own tile included; more only where that is more
   std::string predictor = "qk";  // qk, hidden, true
   std::int64_t rank = 0;         // of qk and hidden; 0: qk head by head from its spectrum, 8 to 32; hidden 32
@@ -48,7 +48,7 @@ struct QueryRows {
   std::vector<std::int32_t> starts;  // rows + 1
   std::function<void(std::int64_t b, std::int64_t h, std::int64_t row, std::vector<std::int32_t>& tokens)> tokens;
 };
-QueryRows query_rows(const attention::KeyLists& lists);
+QueryRows query_rows(const lists::KeyLists& lists);
 
 // The share of the true attention that each head's rows look at, mean over the groups whose weights are known; empty
 // where none are.

@@ -28,7 +28,7 @@ struct Case {
   }
   TempFile path;
   std::optional<QkFile> file;
-  TokenOrder order;
+  lists::TokenOrder order;
   ChooseListsInput in;
 };
 
@@ -38,7 +38,7 @@ double mean_mass(const ChosenLists& chosen) {
 }
 
 // The weights of all keys for a group, mean over its queries, in double precision and the order of the file.
-std::vector<double> weights_of(const Tensors& tensors, std::int64_t h, const TokenOrder& order, std::int64_t g) {
+std::vector<double> weights_of(const Tensors& tensors, std::int64_t h, const lists::TokenOrder& order, std::int64_t g) {
   Tensors copy = tensors;
   const std::int64_t tokens = order.tokens(), dim = copy["q"].shape[2];
   std::vector<double> sum(static_cast<std::size_t>(tokens));
@@ -109,11 +109,11 @@ TEST(ChosenLists, SurviveTheirFile) {
   save(chosen, out.path());
   const ChosenLists again = load_chosen_lists(out.path());
   EXPECT_TRUE(testing::same(again.lists, chosen.lists));
-  EXPECT_TRUE(testing::same(attention::load_key_lists(out.path()), chosen.lists)) << "as plain key lists";
+  EXPECT_TRUE(testing::same(lists::load_key_lists(out.path()), chosen.lists)) << "as plain key lists";
   EXPECT_EQ(again.order, chosen.order);
   EXPECT_EQ(again.notes.at("grid"), "4x8x8");
   EXPECT_NEAR(mean_mass(again), mean_mass(chosen), 1e-3) << "weights are kept in bf16";
-  attention::save(chosen.lists, out.path());
+  lists::save(chosen.lists, out.path());
   EXPECT_TRUE(covered_mass(load_chosen_lists(out.path()), query_rows(chosen.lists)).empty())
       << "plain lists have no weights";
 }

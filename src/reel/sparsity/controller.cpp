@@ -6,14 +6,14 @@
 
 #include "reel/base/error.h"
 #include "reel/base/sized.h"
+#include "reel/lists/controls.h"
 #include "reel/sparsity/choose.h"
 #include "reel/sparsity/hidden_predictor.h"
-#include "reel/sparsity/lists.h"
 #include "reel/sparsity/qk_predictor.h"
 
 namespace reel::sparsity {
 
-using attention::KeyLists;
+using lists::KeyLists;
 using tape::Tensor;
 
 namespace {
@@ -55,17 +55,17 @@ void Controller::begin(std::int64_t step, bool training, int stream, std::int64_
   if (training || stream < 0) held_.clear();
 }
 
-std::shared_ptr<const TokenOrder> Controller::order(const std::array<std::int64_t, 3>& grid,
-                                                    const std::vector<std::int64_t>& cuts) {
+std::shared_ptr<const lists::TokenOrder> Controller::order(const std::array<std::int64_t, 3>& grid,
+                                                           const std::vector<std::int64_t>& cuts) {
   if (order_ == nullptr || order_->grid != grid || cuts_ != cuts) {
     if (order_ != nullptr) {  // averages of another grid mean nothing; those of a checkpoint are of this one
       for (Buffer<float>& averages : averages_) averages = Buffer<float>();
     }
-    order_ = std::make_shared<TokenOrder>(tile_order(grid, config_.tile(), cuts));
+    order_ = std::make_shared<lists::TokenOrder>(lists::tile_order(grid, config_.tile(), cuts));
     cuts_ = cuts;
-    always_ = tokens_of_frames(*order_, config_.keep);
-    held_share_ = held_share(*order_, always_, 1);
-    held_tiles_share_ = held_share(*order_, always_, attention::kTileKeys);
+    always_ = lists::tokens_of_frames(*order_, config_.keep);
+    held_share_ = lists::held_share(*order_, always_, 1);
+    held_tiles_share_ = lists::held_share(*order_, always_, lists::kTileKeys);
     sample_tokens_.clear();
     held_.clear();
     fixed_ = nullptr;
@@ -75,7 +75,7 @@ std::shared_ptr<const TokenOrder> Controller::order(const std::array<std::int64_
 
 const std::vector<std::int32_t>& Controller::samples_of(std::int64_t samples) {
   auto& tokens = sample_tokens_[samples];
-  if (tokens.empty()) tokens = sample_queries(*order_, samples);
+  if (tokens.empty()) tokens = lists::sample_queries(*order_, samples);
   return tokens;
 }
 
@@ -115,7 +115,7 @@ std::shared_ptr<const KeyLists> Controller::lists(tape::Tape& tape, int layer, c
   pairs_[0] += chosen == nullptr ? all : static_cast<double>(chosen->pairs());
   pairs_[1] += all;
   if (on_lists) {
-    const KeyLists dense = chosen == nullptr ? attention::dense_lists(seen.batch, heads, tokens, tokens) : KeyLists();
+    const KeyLists dense = chosen == nullptr ? lists::dense_lists(seen.batch, heads, tokens, tokens) : KeyLists();
     const KeyLists& own = chosen == nullptr ? dense : *chosen;
     on_lists(layer, ranks != nullptr ? ranks->all_clips(own) : own);
   }
@@ -134,15 +134,15 @@ Controller::Lists Controller::lists_for(const Seen& seen, Threads& threads) {
 Controller::Lists Controller::choose(const Seen& seen, Threads& threads) {
   if (config_.mode == "dynamic") return dynamic_lists(seen, threads);
   if (step_ < config_.start) return nullptr;
-  const double share = config_.keys > 0 ? config_.keys : kControlKeys;
+  const double share = config_.keys > 0 ? config_.keys : lists::kControlKeys;
   if (config_.mode == "random") {
     const std::uint64_t seed =
         options_.seed * 1000003 + static_cast<std::uint64_t>(step_) * 1009 + static_cast<std::uint64_t>(seen.layer);
     // Drawn one clip after another: those of other ranks, too.
     const std::int64_t all = seen.ranks != nullptr ? seen.ranks->clip_starts.back() : seen.batch;
     const std::int64_t first = seen.ranks != nullptr ? seen.ranks->clip_starts[sized(seen.ranks->group)] : 0;
-    return std::make_shared<KeyLists>(
-        some_items(random_own_lists(*order_, all, shape_.heads, share, seed, always_), first, seen.batch));
+    return std::make_shared<KeyLists>(lists::some_items(
+        lists::random_own_lists(*order_, all, shape_.heads, share, seed, always_), first, seen.batch));
   }
   if (config_.mode == "static") {
     if (!has_averages(seen.layer)) return nullptr;
@@ -150,8 +150,8 @@ Controller::Lists Controller::choose(const Seen& seen, Threads& threads) {
   }
   if (fixed_ == nullptr || fixed_->batch != seen.batch) {
     fixed_ = std::make_shared<KeyLists>(config_.mode == "own"
-                                            ? own_lists(*order_, seen.batch, shape_.heads, always_)
-                                            : window_lists(*order_, seen.batch, shape_.heads, share, always_));
+                                            ? lists::own_lists(*order_, seen.batch, shape_.heads, always_)
+                                            : lists::window_lists(*order_, seen.batch, shape_.heads, share, always_));
   }
   return fixed_;
 }
@@ -169,7 +169,7 @@ Controller::Lists Controller::dynamic_lists(const Seen& seen, Threads& threads) 
   }
   if (tokens_cost == 0) return nullptr;
   const bool by_mass = config_.keys == 0 && config_.layer_keys.empty();
-  const int granularity = by_mass && tiles_cost < tokens_cost ? attention::kTileKeys : 1;
+  const int granularity = by_mass && tiles_cost < tokens_cost ? lists::kTileKeys : 1;
   for (std::int64_t h = 0; h < shape_.heads; ++h) {
     if (head(layer, h).sparse == 0) continue;
     // A fixed budget is that of every list; what a mass needs is so on average, and short tiles hold less.
@@ -177,7 +177,7 @@ Controller::Lists Controller::dynamic_lists(const Seen& seen, Threads& threads) 
                                          : static_cast<double>(head(layer, h).needed_tiles) - held_tiles_share_;
     const auto keep = by_mass ? static_cast<std::int64_t>(
                                     std::ceil(more * static_cast<double>(seen.all_tokens()) / granularity - kRounding))
-                              : budget_of(share_for(layer, h), seen.all_tokens());
+                              : lists::budget_of(share_for(layer, h), seen.all_tokens());
     by_samples[static_cast<std::int64_t>(head(layer, h).samples)].push_back({h, keep});
   }
   std::deque<KeyLists> chosen;
@@ -207,7 +207,7 @@ Controller::Lists Controller::dynamic_lists(const Seen& seen, Threads& threads) 
   if (chosen.size() == 1 && chosen.front().heads == shape_.heads) {
     return std::make_shared<KeyLists>(std::move(chosen.front()));
   }
-  attention::KeyListsBuilder builder(seen.batch, shape_.heads, seen.all_tokens(), order_->group_starts, granularity);
+  lists::KeyListsBuilder builder(seen.batch, shape_.heads, seen.all_tokens(), order_->group_starts, granularity);
   for (std::int64_t b = 0; b < seen.batch; ++b) {
     for (std::int64_t h = 0; h < shape_.heads; ++h) {
       const auto at = where.find(h);
@@ -263,7 +263,7 @@ Controller::Lists Controller::held_lists(const Seen& seen, Threads& threads) {
   Held fresh{choose(seen, threads), {}};
   if (fresh.lists != nullptr) fresh.covered = covered(seen, *fresh.lists, threads);
   if (fresh.lists != nullptr && !keep.empty()) {
-    fresh.lists = std::make_shared<KeyLists>(mixed_items(*fresh.lists, *held.lists, keep));
+    fresh.lists = std::make_shared<KeyLists>(lists::mixed_items(*fresh.lists, *held.lists, keep));
     for (std::size_t b = 0; b < keep.size(); ++b) {
       if (keep[b] != 0) fresh.covered[b] = held.covered[b];
     }

@@ -24,9 +24,9 @@
 #include <string>
 #include <vector>
 
+#include "reel/lists/order.h"
 #include "reel/sparsity/break_even.h"
 #include "reel/sparsity/config.h"
-#include "reel/sparsity/order.h"
 #include "reel/sparsity/predictor.h"
 #include "reel/sparsity/profile.h"
 
@@ -60,16 +60,16 @@ class Controller {
   // keep lists; a pass without a stream begins anew.
   void begin(std::int64_t step, bool training, int stream = -1, std::int64_t pass = 0);
   // The order of tokens for this grid, made once; tiles do not reach over `cuts` (frames).
-  std::shared_ptr<const TokenOrder> order(const std::array<std::int64_t, 3>& grid,
-                                          const std::vector<std::int64_t>& cuts);
+  std::shared_ptr<const lists::TokenOrder> order(const std::array<std::int64_t, 3>& grid,
+                                                 const std::vector<std::int64_t>& cuts);
 
   // Self-attention of a layer, tokens in the order above: q, k, v [batch, tokens, heads, head_dim].
   tape::Tensor attend(tape::Tape& tape, int layer, const tape::Tensor& q, const tape::Tensor& k, const tape::Tensor& v,
                       const Origin& origin = {});
   // The lists of that attention; null: all keys. On many ranks q, k and origin are of the tokens and clips here, the
   // lists of all tokens of the clips here; decisions and lists are those of one rank.
-  std::shared_ptr<const attention::KeyLists> lists(tape::Tape& tape, int layer, const tape::Tensor& q,
-                                                   const tape::Tensor& k, const Origin& origin, Ranks* ranks = nullptr);
+  std::shared_ptr<const lists::KeyLists> lists(tape::Tape& tape, int layer, const tape::Tensor& q,
+                                               const tape::Tensor& k, const Origin& origin, Ranks* ranks = nullptr);
 
   const Head& head(int layer, std::int64_t h) const {
     return heads_[static_cast<std::size_t>(layer * shape_.heads + h)];
@@ -88,7 +88,7 @@ class Controller {
 
   // Called with the lists of every layer, those of dense layers too: of all clips, so that on many ranks all of them
   // have one or none has.
-  std::function<void(int layer, const attention::KeyLists&)> on_lists;
+  std::function<void(int layer, const lists::KeyLists&)> on_lists;
   // Called where a layer is dense for a pass, `step` as it was begun with, since predicted scores are not finite.
   std::function<void(std::int64_t step, int layer)> on_fallback;
 
@@ -96,7 +96,7 @@ class Controller {
   void load(const std::string& path);
 
  private:
-  using Lists = std::shared_ptr<const attention::KeyLists>;
+  using Lists = std::shared_ptr<const lists::KeyLists>;
   struct Held {  // by a stream of denoising steps
     Lists lists;
     std::vector<double> covered;  // by those of each clip, when they were chosen
@@ -107,7 +107,7 @@ class Controller {
   Lists choose(const Seen& seen, Threads& threads);
   Lists dynamic_lists(const Seen& seen, Threads& threads);
   Lists held_lists(const Seen& seen, Threads& threads);
-  std::vector<double> covered(const Seen& seen, const attention::KeyLists& lists, Threads& threads) const;
+  std::vector<double> covered(const Seen& seen, const lists::KeyLists& lists, Threads& threads) const;
   double share_for(int layer, std::int64_t h) const;  // of keys that a list is to have, with those that all hold
   bool always_dense(int layer) const;
   const std::vector<std::int32_t>& samples_of(std::int64_t samples);
@@ -121,7 +121,7 @@ class Controller {
   // static_lists.cpp
   void average_weights(const Seen& seen, Threads& threads);
   bool has_averages(int layer) const;  // of clips of the present size
-  attention::KeyLists static_lists(int layer, std::int64_t batch) const;
+  lists::KeyLists static_lists(int layer, std::int64_t batch) const;
 
   SparsityConfig config_;
   Shape shape_;
@@ -129,7 +129,7 @@ class Controller {
   std::vector<Head> heads_;
   std::unique_ptr<Predictor> predictor_;
   std::vector<Buffer<float>> averages_;  // mode static, of a layer: [heads][groups][tokens]
-  std::shared_ptr<const TokenOrder> order_;
+  std::shared_ptr<const lists::TokenOrder> order_;
   std::vector<std::int64_t> cuts_;
   std::vector<std::int32_t> always_;  // tokens that every list holds beside its own tile
   double held_share_ = 0;             // these and the own tile, of all keys: mean over groups

@@ -6,14 +6,14 @@
 #include <cstdio>
 #include <limits>
 
-#include "reel/base/file.h"
+#include "reel/files/file.h"
 #include "reel/sparsity/testing.h"
 
 namespace reel::sparsity {
 namespace {
 
-using attention::KeyLists;
 using kernels::testing::expect_same_bits;
+using lists::KeyLists;
 using testing::Layer;
 using testing::Passes;
 using testing::tokens_of;

@@ -4,14 +4,14 @@
 #include <numeric>
 
 #include "reel/base/error.h"
-#include "reel/base/safetensors.h"
 #include "reel/base/sized.h"
+#include "reel/files/safetensors.h"
 
 namespace reel::sparsity {
 
 namespace {
 
-using attention::KeyLists;
+using lists::KeyLists;
 
 // What all forms share: the order of tokens, and a word about what this is.
 class Writer {
@@ -87,8 +87,8 @@ Exported export_flex(const ExportInput& in) {
   const KeyLists& lists = in.chosen->lists;
   const bool exact = in.fit == Fit::kCover;
   const std::int64_t size[] = {in.rows > 0 ? in.rows : 128, in.columns > 0 ? in.columns : 128};
-  const BlockForm form = block_form(lists, attention::uniform_groups(lists.queries(), size[0]),
-                                    attention::uniform_groups(lists.keys_tokens, size[1]), in.fit);
+  const BlockForm form = block_form(lists, lists::uniform_groups(lists.queries(), size[0]),
+                                    lists::uniform_groups(lists.keys_tokens, size[1]), in.fit);
   Exported out = judged(*in.chosen, exact ? query_rows(lists) : query_rows(form), form.density());
   out.what = describe(form, fmt::format("{} x {} blocks", size[0], size[1]));
   Writer writer(in, out);
@@ -178,8 +178,8 @@ Exported export_mask(const ExportInput& in) {
   const KeyLists& lists = in.chosen->lists;
   const std::vector<std::int32_t> size = {static_cast<std::int32_t>(in.rows > 0 ? in.rows : 64),
                                           static_cast<std::int32_t>(in.columns > 0 ? in.columns : 64)};
-  const BlockForm form = block_form(lists, attention::uniform_groups(lists.queries(), size[0]),
-                                    attention::uniform_groups(lists.keys_tokens, size[1]), in.fit);
+  const BlockForm form = block_form(lists, lists::uniform_groups(lists.queries(), size[0]),
+                                    lists::uniform_groups(lists.keys_tokens, size[1]), in.fit);
   Exported out = judged(*in.chosen, query_rows(form), form.density());
   out.what = describe(form, fmt::format("{} x {} blocks", size[0], size[1]));
   Writer writer(in, out);
@@ -231,10 +231,10 @@ Exported export_dsv(const ExportInput& in) {
                 "DSV's kernel reads 256 keys at a time: use flex, vsa or mask");
   // Its groups are all of one size, a multiple of 32: the lists' own, or 64, with what all of their queries look at.
   const std::int64_t own = lists.group_starts[1];
-  const bool fits = own % kRows == 0 && lists.group_starts == attention::uniform_groups(lists.queries(), own);
+  const bool fits = own % kRows == 0 && lists.group_starts == lists::uniform_groups(lists.queries(), own);
   const std::int64_t group = fits ? own : 64;
-  const BlockForm cover = block_form(lists, attention::uniform_groups(lists.queries(), group),
-                                     attention::uniform_groups(tokens, 1), Fit::kCover);
+  const BlockForm cover =
+      block_form(lists, lists::uniform_groups(lists.queries(), group), lists::uniform_groups(tokens, 1), Fit::kCover);
   refuse_empty_rows(cover, "dsv");
   std::vector<std::int32_t> topk;
   std::int64_t most = 0;
@@ -248,7 +248,7 @@ Exported export_dsv(const ExportInput& in) {
     most = std::max<std::int64_t>(most, topk.back());
   }
   std::vector<std::int32_t> index, list;
-  attention::KeyListsBuilder builder(lists.batch, lists.heads, tokens, cover.row_starts);
+  lists::KeyListsBuilder builder(lists.batch, lists.heads, tokens, cover.row_starts);
   for (std::int64_t head = 0; head < lists.batch * lists.heads; ++head) {
     for (std::int64_t r = 0; r < cover.rows(); ++r) {
       const auto row = cover.row(0, head, r);

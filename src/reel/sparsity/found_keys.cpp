@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "reel/base/sized.h"
-#include "reel/sparsity/lists.h"
+#include "reel/lists/controls.h"
 #include "reel/sparsity/weights.h"
 
 namespace reel::sparsity {
@@ -41,7 +41,7 @@ void FoundKeys::add(const FoundKeys& other, double times) {
 }
 
 FoundKeys found_keys(const ProfileInput& in, Threads& threads) {
-  const std::size_t count = std::max<std::size_t>(1, sized(budget_of(in.size, in.keys)));
+  const std::size_t count = std::max<std::size_t>(1, sized(lists::budget_of(in.size, in.keys)));
   FoundKeys mean;
   const float* low_q = in.low_q;
   const double groups = static_cast<double>(in.groups.size());

@@ -171,7 +171,7 @@ LowPair HiddenFit::fit(const float* q, const float* k, std::int64_t head_dim, st
   return low;
 }
 
-HiddenFit fit_hidden(const QkFile& file, const TokenOrder& order, Threads& threads) {
+HiddenFit fit_hidden(const QkFile& file, const lists::TokenOrder& order, Threads& threads) {
   const auto rope = [&](const char* name) {
     return file.has_rope() ? file.rows(name, order.raster, threads) : Buffer<float>();
   };

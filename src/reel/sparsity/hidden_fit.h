@@ -46,6 +46,6 @@ class HiddenFit {
 
 constexpr std::int64_t kHiddenRank = 32;  // where none is asked for
 
-HiddenFit fit_hidden(const QkFile& file, const TokenOrder& order, Threads& threads);
+HiddenFit fit_hidden(const QkFile& file, const lists::TokenOrder& order, Threads& threads);
 
 }  // namespace reel::sparsity

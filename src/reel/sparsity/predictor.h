@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "reel/base/safetensors.h"
 #include "reel/base/threads.h"
+#include "reel/files/safetensors.h"
 #include "reel/sparsity/ranks.h"
 #include "reel/tape/operations.h"
 

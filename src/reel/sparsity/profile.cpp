@@ -56,11 +56,11 @@ HeadProfile profile_head(const ProfileInput& in, Threads& threads) {
       low_q += predicted.samples * in.rank;
       predicted.recall += recall(weights, guess, count);
       std::vector<float> tiles = block_sums(guess);
-      const auto held_tiles = static_cast<double>(put_first(tiles, own, in.always, attention::kTileKeys));
+      const auto held_tiles = static_cast<double>(put_first(tiles, own, in.always, lists::kTileKeys));
       put_first(guess, own, in.always, 1);
       predicted.needed += std::max(0.0, keys_for_mass(weights, guess, in.mass) - static_cast<double>(held)) / keys;
       predicted.needed_tiles +=
-          attention::kTileKeys * std::max(0.0, keys_for_mass(block_sums(weights), tiles, in.mass) - held_tiles) / keys;
+          lists::kTileKeys * std::max(0.0, keys_for_mass(block_sums(weights), tiles, in.mass) - held_tiles) / keys;
       predicted.covered += mass_of_keys(weights, guess, static_cast<double>(count));
     }
   }
@@ -73,7 +73,7 @@ HeadProfile profile_head(const ProfileInput& in, Threads& threads) {
   return profile;
 }
 
-std::vector<double> coverage(const CoverageInput& in, const attention::KeyLists& lists, Threads& threads) {
+std::vector<double> coverage(const CoverageInput& in, const lists::KeyLists& lists, Threads& threads) {
   const std::int64_t width = in.heads * in.head_dim, keys = lists.keys_tokens;
   const float scale = 1.0f / std::sqrt(static_cast<float>(in.head_dim));
   std::vector<double> heads;

@@ -58,6 +58,6 @@ struct CoverageInput {
   const float* k = nullptr;
   std::vector<std::int64_t> groups = {};
 };
-std::vector<double> coverage(const CoverageInput& in, const attention::KeyLists& lists, Threads& threads);
+std::vector<double> coverage(const CoverageInput& in, const lists::KeyLists& lists, Threads& threads);
 
 }  // namespace reel::sparsity

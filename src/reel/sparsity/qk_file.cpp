@@ -88,9 +88,9 @@ QkFile QkFile::open(const std::string& path) {
   return out;
 }
 
-TokenOrder QkFile::order(const std::vector<std::int64_t>& grid, const std::vector<std::int64_t>& tile) const {
+lists::TokenOrder QkFile::order(const std::vector<std::int64_t>& grid, const std::vector<std::int64_t>& tile) const {
   constexpr std::int64_t kGroup = 64;
-  if (grid.empty()) return tile_order({tokens_, 1, 1}, {kGroup, 1, 1});
+  if (grid.empty()) return lists::tile_order({tokens_, 1, 1}, {kGroup, 1, 1});
   REEL_CHECK(grid.size() == 3 && tile.size() == 3);
   double cells = 1;
   for (const std::int64_t axis : grid) cells *= static_cast<double>(axis);
@@ -101,7 +101,7 @@ TokenOrder QkFile::order(const std::vector<std::int64_t>& grid, const std::vecto
         turned ? fmt::format("q seems to be [tokens, heads, head_dim]: save q.transpose(0, 1)")
                : "the grid is in tokens, frames x rows x columns after patching, without text tokens");
   }
-  return tile_order({grid[0], grid[1], grid[2]}, {tile[0], tile[1], tile[2]});
+  return lists::tile_order({grid[0], grid[1], grid[2]}, {tile[0], tile[1], tile[2]});
 }
 
 Buffer<float> QkFile::ordered(const std::string& tensor, std::int64_t first_row, std::int64_t width,

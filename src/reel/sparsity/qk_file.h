@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "reel/base/buffer.h"
-#include "reel/base/safetensors.h"
 #include "reel/base/threads.h"
-#include "reel/sparsity/order.h"
+#include "reel/files/safetensors.h"
+#include "reel/lists/order.h"
 
 namespace reel::sparsity {
 
@@ -37,7 +37,7 @@ class QkFile {
   bool has_rope() const { return file_.contains("rope_cos"); }
 
   // Tokens in tiles of the grid, which must have as many tokens; {} is no grid: tiles of 64 consecutive tokens.
-  TokenOrder order(const std::vector<std::int64_t>& grid, const std::vector<std::int64_t>& tile) const;
+  lists::TokenOrder order(const std::vector<std::int64_t>& grid, const std::vector<std::int64_t>& tile) const;
 
   // Head h of q, k or v: row i of the result is token order[i]. Throws Error where a number is not finite.
   Buffer<float> head(const std::string& tensor, std::int64_t h, std::span<const std::int32_t> order,

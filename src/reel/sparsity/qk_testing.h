@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "reel/base/random.h"
-#include "reel/base/safetensors.h"
+#include "reel/files/safetensors.h"
 
 namespace reel::sparsity::testing {
 

@@ -14,8 +14,8 @@
 #include <span>
 #include <vector>
 
-#include "reel/attention/key_lists.h"
 #include "reel/base/buffer.h"
+#include "reel/lists/key_lists.h"
 #include "reel/tape/tensor.h"
 
 namespace reel::sparsity {
@@ -53,7 +53,7 @@ class Ranks {
   virtual Buffer<float> first_clip(const float* x, std::int64_t width, std::span<const std::int32_t> tokens) = 0;
 
   // In training: the lists of all clips, from those of the clips here.
-  virtual attention::KeyLists all_clips(const attention::KeyLists& own) = 0;
+  virtual lists::KeyLists all_clips(const lists::KeyLists& own) = 0;
 };
 
 }  // namespace reel::sparsity

@@ -4,15 +4,15 @@
 #include <cmath>
 #include <map>
 
-#include "reel/base/folder_testing.h"
 #include "reel/base/testing.h"
+#include "reel/files/folder_testing.h"
 #include "reel/sparsity/testing.h"
 
 namespace reel::sparsity {
 namespace {
 
-using attention::KeyLists;
 using kernels::testing::expect_same_bits;
+using lists::KeyLists;
 using testing::Layer;
 using testing::Passes;
 

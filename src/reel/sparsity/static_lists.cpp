@@ -6,13 +6,13 @@
 #include "reel/base/error.h"
 #include "reel/base/sized.h"
 #include "reel/kernels/elementwise.h"
+#include "reel/lists/controls.h"
 #include "reel/sparsity/controller.h"
-#include "reel/sparsity/lists.h"
 #include "reel/sparsity/weights.h"
 
 namespace reel::sparsity {
 
-using attention::KeyLists;
+using lists::KeyLists;
 
 namespace {
 
@@ -60,14 +60,14 @@ bool Controller::has_averages(int layer) const {
 KeyLists Controller::static_lists(int layer, std::int64_t batch) const {
   const Buffer<float>& averages = averages_[sized(layer)];
   const std::int64_t tokens = order_->tokens(), groups = order_->groups();
-  const double share = config_.keys > 0 ? config_.keys : kControlKeys;
-  attention::KeyListsBuilder builder(batch, shape_.heads, tokens, order_->group_starts);
+  const double share = config_.keys > 0 ? config_.keys : lists::kControlKeys;
+  lists::KeyListsBuilder builder(batch, shape_.heads, tokens, order_->group_starts);
   for (std::int64_t b = 0; b < batch; ++b) {
     for (std::int64_t i = 0; i < shape_.heads * groups; ++i) {
       std::vector<float> weights(averages.data() + i * tokens, averages.data() + (i + 1) * tokens);
-      const std::vector<std::int32_t> held = held_tokens(*order_, i % groups, always_);
+      const std::vector<std::int32_t> held = lists::held_tokens(*order_, i % groups, always_);
       for (const std::int32_t token : held) weights[sized(token)] = std::numeric_limits<float>::infinity();
-      builder.add(largest(weights, std::max(sized(budget_of(share, tokens)), held.size())));
+      builder.add(largest(weights, std::max(sized(lists::budget_of(share, tokens)), held.size())));
     }
   }
   return builder.finish();

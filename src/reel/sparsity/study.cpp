@@ -141,7 +141,7 @@ class Group {
   Buffer<float> rows_, weights_, output_;
 };
 
-std::vector<float> nearness(const TokenOrder& order, std::int64_t first, std::int64_t queries) {
+std::vector<float> nearness(const lists::TokenOrder& order, std::int64_t first, std::int64_t queries) {
   std::array<double, 3> middle{};
   for (std::int64_t i = first; i < first + queries; ++i) {
     for (std::size_t axis = 0; axis < 3; ++axis) {
@@ -191,7 +191,7 @@ const PredictorStudy& HeadStudy::predictor(const std::string& name) const {
 }
 
 HeadStudy study_head(const StudyInput& in, Threads& threads) {
-  const TokenOrder& order = *in.order;
+  const lists::TokenOrder& order = *in.order;
   HeadStudy study;
   study.queries = look_at_scores({.tokens = order.tokens(),
                                   .heads = 1,
@@ -207,8 +207,8 @@ HeadStudy study_head(const StudyInput& in, Threads& threads) {
                                  threads);
   const LowPair low = closed_numbers(in, threads);
   for (const int keys : HeadStudy::kBlocks) study.blocks.push_back({keys, 0, 0});
-  const std::vector<std::int64_t> groups = spread_groups(order, in.groups, in.seed);
-  const std::vector<std::int32_t> middles = sample_queries(order, 1);
+  const std::vector<std::int64_t> groups = lists::spread_groups(order, in.groups, in.seed);
+  const std::vector<std::int32_t> middles = lists::sample_queries(order, 1);
   const double of = static_cast<double>(groups.size()), tokens = static_cast<double>(order.tokens());
   for (const std::int64_t g : groups) {
     const Group group(in, g, threads);

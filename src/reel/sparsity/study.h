@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "reel/base/threads.h"
+#include "reel/lists/order.h"
 #include "reel/sparsity/hidden_fit.h"
 #include "reel/sparsity/layer_scores.h"
-#include "reel/sparsity/order.h"
 
 namespace reel::sparsity {
 
 struct StudyInput {
-  const TokenOrder* order = nullptr;
+  const lists::TokenOrder* order = nullptr;
   std::int64_t head_dim = 0;
   // [tokens][head_dim], tokens in the order of `order`; v may be null.
   const float *q = nullptr, *k = nullptr, *v = nullptr;

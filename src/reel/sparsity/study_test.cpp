@@ -15,10 +15,10 @@ double phi(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 struct Head {
   std::int64_t tokens, dim;
   std::vector<float> q, k, v;
-  TokenOrder order;
+  lists::TokenOrder order;
 
   Head(std::int64_t token_count, std::int64_t head_dim, float spread, std::uint64_t seed = 1)
-      : tokens(token_count), dim(head_dim), order(tile_order({token_count, 1, 1}, {64, 1, 1})) {
+      : tokens(token_count), dim(head_dim), order(lists::tile_order({token_count, 1, 1}, {64, 1, 1})) {
     std::uint64_t stream = 0;
     for (std::vector<float>* each : {&q, &k, &v}) {
       each->resize(static_cast<std::size_t>(tokens * dim));
@@ -50,7 +50,7 @@ TEST(Study, GaussianScoresNeedWhatTheoryGives) {
     // The spread is known exactly, up to the covariance of 2048 keys: |q| / sqrt(dim) of the four queries of each
     // group.
     double lengths = 0, gaussian = 0;
-    for (const std::int64_t g : spread_groups(head.order, 4, 0)) {
+    for (const std::int64_t g : lists::spread_groups(head.order, 4, 0)) {
       for (std::int64_t i = 0; i < 64; i += 16) {
         const float* q = &head.q[static_cast<std::size_t>((g * 64 + i) * 128)];
         const double length = std::sqrt(std::inner_product(q, q + 128, q, 0.0) / 128);
@@ -116,7 +116,7 @@ TEST(Study, NoPredictorIsBetterThanTheTruthAndBlocksAreWorseThanKeys) {
 // Every query looks at the key of its own place and nothing else: near, one key, and the output is its value.
 TEST(Study, LookingAtOneselfIsLocalAndHasNoError) {
   Head head(512, 64, 1);
-  head.order = tile_order({8, 8, 8}, {4, 4, 4});
+  head.order = lists::tile_order({8, 8, 8}, {4, 4, 4});
   for (std::size_t i = 0; i < head.q.size(); ++i) head.q[i] = 8 * head.k[i];
   StudyInput in = head.input();
   in.size = 0.25;  // room for the 64 keys that 64 queries look at

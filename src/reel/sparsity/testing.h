@@ -12,11 +12,12 @@
 
 #include "reel/base/random.h"
 #include "reel/kernels/testing.h"
+#include "reel/lists/testing.h"
 #include "reel/sparsity/controller.h"
 
 namespace reel::sparsity::testing {
 
-using attention::KeyLists;
+using lists::KeyLists;
 
 // q, k, v of one layer: [batch][tokens][heads][head_dim].
 struct Layer {
@@ -45,7 +46,7 @@ struct Layer {
   std::int64_t wanted(std::int64_t b, std::int64_t h, std::int64_t g) const {
     return (g * 37 + h * 11 + b * 101 + shift) % tokens;
   }
-  void look_up(const TokenOrder& order, std::int64_t h) {
+  void look_up(const lists::TokenOrder& order, std::int64_t h) {
     for (std::int64_t b = 0; b < batch; ++b) {
       for (std::int64_t g = 0; g < order.groups(); ++g) {
         const float* key = &k[at(b, wanted(b, h, g), h)];
@@ -58,17 +59,8 @@ struct Layer {
   }
 };
 
-inline std::set<std::int64_t> tokens_of(const KeyLists& lists, std::int64_t b, std::int64_t h, std::int64_t g) {
-  std::vector<std::int32_t> tokens;
-  lists.tokens(b, h, g, tokens);
-  return {tokens.begin(), tokens.end()};
-}
-
-inline bool same(const KeyLists& a, const KeyLists& b) {
-  return a.batch == b.batch && a.heads == b.heads && a.keys_tokens == b.keys_tokens && a.granularity == b.granularity &&
-         a.group_starts == b.group_starts && a.offsets == b.offsets && a.keys == b.keys &&
-         a.dense_heads == b.dense_heads;
-}
+using lists::testing::same;
+using lists::testing::tokens_of;
 
 // A controller, and layers that go through it. 8 x 8 x 8 tokens in 8 groups, 2 layers of 2 heads, unless said
 // otherwise; every step is looked at.
@@ -93,7 +85,7 @@ class Passes {
   void order(const std::array<std::int64_t, 3>& grid, const std::vector<std::int64_t>& cuts = {}) {
     order_ = controller_.order(grid, cuts);
   }
-  const TokenOrder& order() const { return *order_; }
+  const lists::TokenOrder& order() const { return *order_; }
   Controller& controller() { return controller_; }
   Layer layer(std::uint64_t seed, std::int64_t batch = 1) const { return {batch, order_->tokens(), shape_, seed}; }
 
@@ -122,7 +114,7 @@ class Passes {
   Threads threads_;
   tape::Pool pool_;
   Controller controller_;
-  std::shared_ptr<const TokenOrder> order_;
+  std::shared_ptr<const lists::TokenOrder> order_;
 };
 
 }  // namespace reel::sparsity::testing

@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "reel/attention/key_lists.h"
 #include "reel/base/buffer.h"
 #include "reel/base/threads.h"
+#include "reel/lists/key_lists.h"
 
 namespace reel::sparsity {
 
@@ -27,7 +27,7 @@ Buffer<float> softmax_rows(const ScoreInput& in, Threads& threads);
 Buffer<float> group_weights(const Buffer<float>& rows, std::int64_t keys, Threads& threads);
 
 // Weights of blocks of `size` consecutive keys, the last one short.
-std::vector<float> block_sums(std::span<const float> weights, std::size_t size = attention::kTileKeys);
+std::vector<float> block_sums(std::span<const float> weights, std::size_t size = lists::kTileKeys);
 
 // The smallest number of weights (of positive numbers) whose sum reaches `share` of all, largest first; to within the
 // width of a bucket (1/128 of a value). `order` decides which come first where given, else the weights themselves.

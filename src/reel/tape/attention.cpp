@@ -9,7 +9,7 @@ namespace reel::tape {
 
 namespace {
 
-using attention::KeyLists;
+using lists::KeyLists;
 
 struct Task {
   attention::Shape shape;

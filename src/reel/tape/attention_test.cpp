@@ -5,8 +5,8 @@
 namespace reel::tape {
 namespace {
 
-using attention::KeyLists;
-using attention::KeyListsBuilder;
+using lists::KeyLists;
+using lists::KeyListsBuilder;
 using testing::Arrays;
 using testing::check;
 using testing::Tensors;
@@ -39,7 +39,7 @@ TEST(AttentionOperation, RaggedGroupsAnEmptyListAndADenseHead) {
 }
 
 TEST(AttentionOperation, TilesOfKeys) {
-  KeyListsBuilder builder(1, 1, 70, {0, 2, 3}, attention::kTileKeys);  // the second tile has 6 keys
+  KeyListsBuilder builder(1, 1, 70, {0, 2, 3}, lists::kTileKeys);  // the second tile has 6 keys
   builder.add(std::vector<std::int32_t>{1});
   builder.add(std::vector<std::int32_t>{0, 1});
   check_attention({1, 3, 1, 8}, {1, 70, 1, 8}, std::make_shared<KeyLists>(builder.finish()));

@@ -14,9 +14,9 @@
 #include <span>
 #include <vector>
 
-#include "reel/attention/key_lists.h"
 #include "reel/kernels/activation.h"
 #include "reel/kernels/rope.h"
+#include "reel/lists/key_lists.h"
 #include "reel/tape/tape.h"
 
 namespace reel::tape {
@@ -83,7 +83,7 @@ Tensor rope(Tape& tape, const Tensor& x, const std::shared_ptr<const RopeAngles>
 // q [batch, queries, heads, head_dim], k and v [batch, keys, heads, head_dim] -> [batch, queries, heads, head_dim].
 // Scores are scaled by 1 / sqrt(head_dim). Null lists: all keys.
 Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v,
-                 std::shared_ptr<const attention::KeyLists> lists = nullptr);
+                 std::shared_ptr<const lists::KeyLists> lists = nullptr);
 // Keys of all batch entries packed: k and v [all keys, heads, head_dim], entry b has keys starts[b] to starts[b + 1].
 Tensor attention_packed(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v,
                         std::vector<std::int64_t> starts);

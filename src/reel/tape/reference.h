@@ -11,9 +11,9 @@
 #include <span>
 #include <vector>
 
-#include "reel/attention/key_lists.h"
 #include "reel/base/error.h"
 #include "reel/kernels/reference.h"
+#include "reel/lists/key_lists.h"
 #include "reel/tape/operations.h"
 
 namespace reel::tape::reference {
@@ -190,7 +190,7 @@ inline std::vector<double> attend(std::span<const double> q, const Array& k, con
   return out;
 }
 
-inline Array attention(const Array& q, const Array& k, const Array& v, const attention::KeyLists* lists = nullptr) {
+inline Array attention(const Array& q, const Array& k, const Array& v, const lists::KeyLists* lists = nullptr) {
   const std::int64_t queries = q.shape[1], heads = q.shape[2], keys = k.shape[1];
   return by_rows(q.shape, [&](std::int64_t i) {
     const std::int64_t head = i % heads, query = i / heads % queries, b = i / heads / queries;

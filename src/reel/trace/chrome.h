@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "reel/base/file.h"
+#include "reel/files/file.h"
 
 namespace reel::trace {
 

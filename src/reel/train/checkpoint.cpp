@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reel/base/error.h"
-#include "reel/base/file.h"
+#include "reel/files/file.h"
 #include "reel/model/folder.h"
 
 namespace reel::train {

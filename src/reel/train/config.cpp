@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "reel/base/error.h"
-#include "reel/base/safetensors.h"
+#include "reel/files/safetensors.h"
 #include "reel/model/folder.h"
 
 namespace reel::train {
@@ -159,8 +159,8 @@ void check_parallel(const RunConfig& c, const Toml& toml) {
 
 }  // namespace
 
-parallel::Cut clips_of(const RunConfig& c, int groups) {
-  if (c.train.batch >= groups) return parallel::even_cut(c.train.batch, groups);
+layout::Cut clips_of(const RunConfig& c, int groups) {
+  if (c.train.batch >= groups) return layout::even_cut(c.train.batch, groups);
   throw Error(fmt::format("train.batch = {} for {} data-parallel groups of ranks: some would have no clip",
                           c.train.batch, groups),
               fmt::format("use train.batch = {} or more, {} groups or fewer, or a plan for more ranks a clip", groups,

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "reel/base/settings.h"
 #include "reel/data/source.h"
 #include "reel/diffusion/config.h"
+#include "reel/files/settings.h"
+#include "reel/layout/cut.h"
 #include "reel/model/config.h"
 #include "reel/optim/optimizer.h"
-#include "reel/parallel/cut.h"
 #include "reel/parallel/team.h"
 #include "reel/sparsity/config.h"
 
@@ -60,7 +60,7 @@ void visit(Settings& settings, RunConfig& config);
 
 // The clips of a pass cut over `groups` data-parallel groups of ranks. An Error where there are fewer clips than
 // groups: which numbers would work.
-parallel::Cut clips_of(const RunConfig& config, int groups);
+layout::Cut clips_of(const RunConfig& config, int groups);
 
 // Reads a run file with overrides ("train.steps=2000"), checks it as a whole, and fills in what follows from the data
 // (channels, text). An Error names file, line and key. `checkpoint` of a run that goes on, or is sampled from,

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "reel/base/error.h"
-#include "reel/sparsity/lists.h"
+#include "reel/lists/controls.h"
 #include "reel/train/trainer.h"
 
 namespace reel::train {
@@ -31,11 +31,11 @@ double number_in(const std::string& path, std::string_view key = "") {
 double lists_bytes(const RunConfig& c, double limit) {
   const sparsity::SparsityConfig& s = c.sparsity;
   if (!s.on()) return 0;
-  const sparsity::TokenOrder order = token_order(c);
-  const std::vector<std::int32_t> always = sparsity::tokens_of_frames(order, s.keep);
+  const lists::TokenOrder order = token_order(c);
+  const std::vector<std::int32_t> always = lists::tokens_of_frames(order, s.keep);
   std::vector<double> held;  // tokens of each group's lists, whatever their budget is
   for (std::int64_t g = 0; g < order.groups(); ++g) {
-    held.push_back(static_cast<double>(sparsity::held_tokens(order, g, always).size()));
+    held.push_back(static_cast<double>(lists::held_tokens(order, g, always).size()));
   }
   const auto tokens = static_cast<double>(order.tokens()), groups = static_cast<double>(order.groups());
   const auto heads = static_cast<double>(c.model.heads), batch = static_cast<double>(c.train.batch);
@@ -47,7 +47,7 @@ double lists_bytes(const RunConfig& c, double limit) {
     const double share = s.mode == "own"                      ? 0
                          : fixed > 0 || !s.layer_keys.empty() ? fixed
                          : s.mode == "dynamic"                ? 1
-                                                              : sparsity::kControlKeys;
+                                                              : lists::kControlKeys;
     for (const double least : held) keys += 4 * batch * heads * std::max(share * tokens, least);
     offsets += 8 * batch * heads * groups;
     if (s.mode == "static") averages += 4 * heads * groups * tokens * (averages == 0 ? 2 : 1);  // one is being made

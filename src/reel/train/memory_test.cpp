@@ -93,7 +93,7 @@ TEST(StepNeed, ListsTakeAtMostWhatIsPredicted) {
     Trainer trainer(c, threads, sparsity_options(c, need, threads));
     double bytes = 0, entries = 0;
     const bool shared = c.sparsity.mode == "own" || c.sparsity.mode == "window";
-    trainer.sparsity()->on_lists = [&](int layer, const attention::KeyLists& lists) {
+    trainer.sparsity()->on_lists = [&](int layer, const lists::KeyLists& lists) {
       if (lists.keys.empty() || (shared && layer > 0)) return;
       bytes += 4.0 * static_cast<double>(lists.keys.size()) + 8.0 * static_cast<double>(lists.offsets.size());
       entries += static_cast<double>(lists.keys.size());

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "reel/base/file.h"
 #include "reel/cost/machine.h"
 #include "reel/data/png.h"
+#include "reel/files/file.h"
 #include "reel/kernels/cpu.h"
 #include "reel/report/run_page.h"
 #include "reel/train/sampling.h"

@@ -159,7 +159,7 @@ TEST(TrainRanks, SparseTrainingChoosesTheKeysOfOneRank) {
     const auto lists_of = [&](parallel::Team* team, std::vector<double>& losses, Keys& first) {
       Rank rank(c, team);
       Keys keys;
-      rank.trainer.sparsity()->on_lists = [&](int, const attention::KeyLists& lists) {
+      rank.trainer.sparsity()->on_lists = [&](int, const lists::KeyLists& lists) {
         keys.insert(keys.end(), lists.keys.begin(), lists.keys.end());
       };
       for (int i = 0; i < 6; ++i) {

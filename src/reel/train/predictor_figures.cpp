@@ -8,8 +8,8 @@
 
 #include "reel/base/error.h"
 #include "reel/base/sized.h"
+#include "reel/lists/controls.h"
 #include "reel/sparsity/hidden_predictor.h"
-#include "reel/sparsity/lists.h"
 #include "reel/sparsity/qk_predictor.h"
 
 namespace reel::train {
@@ -86,7 +86,7 @@ void judge(Judged& judged, const Seen& seen, const sparsity::Shape& shape, spars
 PredictorTable study_predictors(Trainer& trainer, data::Source& source,
                                 const std::function<void(std::int64_t done, std::int64_t of)>& progress) {
   const RunConfig& c = trainer.config();
-  const sparsity::TokenOrder order = token_order(c);
+  const lists::TokenOrder order = token_order(c);
   const sparsity::Shape shape = trainer.sparsity()->shape();
   PredictorTable study;
   study.tokens = order.tokens();
@@ -97,9 +97,9 @@ PredictorTable study_predictors(Trainer& trainer, data::Source& source,
   if (study.judged < 1) {
     throw Error("no clip is held out, so predictors cannot be judged", "train with data.validation above 0");
   }
-  const std::vector<std::int64_t> groups = sparsity::spread_groups(order, kMostGroups, 0);
+  const std::vector<std::int64_t> groups = lists::spread_groups(order, kMostGroups, 0);
   study.groups = static_cast<std::int64_t>(groups.size());
-  const std::vector<std::int32_t> always = sparsity::tokens_of_frames(order, c.sparsity.keep);
+  const std::vector<std::int32_t> always = lists::tokens_of_frames(order, c.sparsity.keep);
   sparsity::ProfileInput in;
   in.keys = study.tokens, in.head_dim = shape.head_dim, in.size = study.size;
   in.q_stride = in.k_stride = shape.heads * shape.head_dim;

@@ -15,11 +15,11 @@
 #include <utility>
 
 #include "reel/base/error.h"
-#include "reel/base/file.h"
 #include "reel/base/launched.h"
 #include "reel/base/progress.h"
 #include "reel/base/timer.h"
 #include "reel/comm/mpi.h"
+#include "reel/files/file.h"
 #include "reel/kernels/peak.h"
 #include "reel/report/metrics.h"
 #include "reel/report/run_page.h"
@@ -255,10 +255,9 @@ class Run {
   }
 
   void dump_lists() {
-    trainer_.sparsity()->on_lists = [this, done = std::set<int>()](int layer,
-                                                                   const attention::KeyLists& lists) mutable {
+    trainer_.sparsity()->on_lists = [this, done = std::set<int>()](int layer, const lists::KeyLists& lists) mutable {
       if (!root_ || !done.insert(layer).second) return;  // of accumulated passes the first
-      attention::save(lists, fmt::format("{}/step-{:06}.layer-{}.safetensors", dump_masks_, state_.step + 1, layer));
+      lists::save(lists, fmt::format("{}/step-{:06}.layer-{}.safetensors", dump_masks_, state_.step + 1, layer));
     };
   }
 

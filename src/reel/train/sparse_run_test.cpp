@@ -6,9 +6,9 @@
 #include <map>
 
 #include "reel/attention/testing.h"
-#include "reel/base/file.h"
 #include "reel/base/testing.h"
 #include "reel/cost/machine.h"
+#include "reel/files/file.h"
 #include "reel/kernels/cpu.h"
 #include "reel/report/metrics.h"
 #include "reel/train/checkpoint.h"
@@ -20,7 +20,7 @@ namespace reel::train {
 namespace {
 
 namespace fs = std::filesystem;
-using attention::KeyLists;
+using lists::KeyLists;
 using testing::last_step;
 using testing::Process;
 using testing::small_run;
@@ -121,7 +121,7 @@ TEST_F(SparseRun, DumpedListsAreThoseOfTheStep) {
       const std::string file = path(fmt::format("masks/step-{:06}.layer-{}.safetensors", step, layer));
       ASSERT_EQ(fs::exists(file), step % 3 == 0) << file;
       if (step % 3 == 0) {
-        EXPECT_TRUE(same(attention::load_key_lists(file), lists[layer])) << file;
+        EXPECT_TRUE(same(lists::load_key_lists(file), lists[layer])) << file;
       }
     }
   }

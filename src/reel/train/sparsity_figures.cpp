@@ -9,9 +9,9 @@
 #include <set>
 #include <utility>
 
-#include "reel/base/file.h"
 #include "reel/base/sized.h"
 #include "reel/data/png.h"
+#include "reel/files/file.h"
 #include "reel/sparsity/layer_scores.h"
 
 namespace reel::train {
@@ -82,7 +82,7 @@ class Looking : public model::Context {
     group_ = std::upper_bound(order_.group_starts.begin(), order_.group_starts.end(), order_.place[sized(token)]) -
              order_.group_starts.begin() - 1;
     before_ = std::exchange(sparsity->on_lists,
-                            [this](int layer, const attention::KeyLists& chosen) { take_lists(layer, chosen); });
+                            [this](int layer, const lists::KeyLists& chosen) { take_lists(layer, chosen); });
   }
   ~Looking() override { sparsity->on_lists = std::move(before_); }
   Looking(const Looking&) = delete;
@@ -121,7 +121,7 @@ class Looking : public model::Context {
     return {order_.group_starts[sized(group_)], order_.group_starts[sized(group_) + 1]};
   }
 
-  void take_lists(int layer, const attention::KeyLists& chosen) {
+  void take_lists(int layer, const lists::KeyLists& chosen) {
     for (const auto& [drawn_layer, head] : drawn_) {
       if (drawn_layer != layer || chosen.dense(0, head)) continue;
       REEL_CHECK(chosen.group_starts == order_.group_starts);
@@ -147,9 +147,9 @@ class Looking : public model::Context {
   }
 
   const RunConfig& config_;
-  sparsity::TokenOrder order_;
+  lists::TokenOrder order_;
   std::vector<std::pair<int, std::int64_t>> drawn_;
-  std::function<void(int, const attention::KeyLists&)> before_;  // who else wants lists, but not these
+  std::function<void(int, const lists::KeyLists&)> before_;  // who else wants lists, but not these
   std::int64_t group_ = 0;
   std::map<std::int64_t, std::vector<std::int32_t>> lists_;  // of the layer at hand: keys in tile order
   std::vector<report::GroupKeys::Head> heads_;

@@ -1,6 +1,6 @@
 #include "reel/train/sparsity_figures.h"
 
-#include "reel/sparsity/lists.h"
+#include "reel/lists/controls.h"
 #include "reel/train/run.h"
 #include "reel/train/testing.h"
 
@@ -30,8 +30,8 @@ TEST(SparsityFigures, TheDrawnKeysAreThoseOfTheLists) {
   ASSERT_EQ(s.group.heads.size(), 3u);
   EXPECT_EQ(s.group.group.size(), 8u);
   EXPECT_EQ(s.group.frames.size(), 4u);
-  const sparsity::TokenOrder order = sparsity::tile_order({4, 4, 4}, {2, 2, 2});
-  const attention::KeyLists lists = sparsity::window_lists(order, 1, 2, 0.25);
+  const lists::TokenOrder order = lists::tile_order({4, 4, 4}, {2, 2, 2});
+  const lists::KeyLists lists = lists::window_lists(order, 1, 2, 0.25);
   const std::int64_t group = 7;  // the tile of token (3, 2, 2)
   EXPECT_EQ(s.group.group, std::vector<std::int32_t>(order.raster.begin() + 56, order.raster.end()));
   for (const auto& head : s.group.heads) {

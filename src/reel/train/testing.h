@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "reel/base/file.h"
-#include "reel/base/folder_testing.h"
 #include "reel/base/random.h"
+#include "reel/files/file.h"
+#include "reel/files/folder_testing.h"
 #include "reel/kernels/testing.h"
 #include "reel/report/metrics.h"
 #include "reel/train/trainer.h"

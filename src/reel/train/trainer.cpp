@@ -95,9 +95,9 @@ std::unique_ptr<sparsity::Controller> make_controller(const RunConfig& config,
 }
 
 // Tiles do not reach from given frames to others.
-sparsity::TokenOrder token_order(const RunConfig& c) {
+lists::TokenOrder token_order(const RunConfig& c) {
   const std::int64_t given = c.diffusion.conditioning_frames / c.model.patch[0];
-  return sparsity::tile_order(
+  return lists::tile_order(
       {c.video.frames / c.model.patch[0], c.video.height / c.model.patch[1], c.video.width / c.model.patch[2]},
       c.sparsity.tile(), given > 0 ? std::vector<std::int64_t>{given} : std::vector<std::int64_t>{});
 }

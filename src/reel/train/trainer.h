@@ -70,7 +70,7 @@ class Trainer {
   tape::Pool pool_;
   std::unique_ptr<model::Denoiser> model_;
   parallel::Team* team_;
-  parallel::Cut clips_;  // of a pass, over data-parallel groups
+  layout::Cut clips_;  // of a pass, over data-parallel groups
   std::unique_ptr<parallel::Zero> zero_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<sparsity::Controller> sparsity_;
@@ -100,7 +100,7 @@ constexpr double kListsShare = 0.05;
 sparsity::Controller::Options sparsity_options(const RunConfig& config, const StepNeed& need, Threads& threads);
 
 // The tokens of a clip in the order of tiles, as the model has them where attention is sparse.
-sparsity::TokenOrder token_order(const RunConfig& config);
+lists::TokenOrder token_order(const RunConfig& config);
 
 // Bytes of memory that can still be had, the limit of the container included; 0 where the system does not say. `root`
 // stands for / in tests.
