@@ -8,8 +8,8 @@
 #include "reel/base/error.h"
 #include "reel/base/timer.h"
 #include "reel/lists/controls.h"
-#include "reel/sparsity/choose.h"
-#include "reel/sparsity/qk_predictor.h"
+#include "reel/predict/choose.h"
+#include "reel/predict/qk_predictor.h"
 
 namespace reel::app {
 
@@ -23,7 +23,7 @@ struct Problem : attention::RandomProblem {
       : RandomProblem(heads, tokens, head_dim),
         order(tokens % 1024 == 0 ? lists::tile_order({tokens / 256, 16, 16}, {4, 4, 4})
                                  : lists::tile_order({tokens, 1, 1}, {64, 1, 1})) {}
-  sparsity::Seen seen() const { return {0, 1, shape.queries, q.data(), k.data(), nullptr}; }
+  predict::Seen seen() const { return {0, 1, shape.queries, q.data(), k.data(), nullptr}; }
   double dense_flops() const {
     return 4.0 * static_cast<double>(shape.heads * shape.head_dim) * static_cast<double>(shape.queries) *
            static_cast<double>(shape.keys);
@@ -31,8 +31,8 @@ struct Problem : attention::RandomProblem {
 };
 
 // Moments of the random q and k give a projection as good as any: what is timed does not depend on it.
-sparsity::QkPredictor predictor_of(const Problem& p, std::int64_t rank, Threads& threads) {
-  sparsity::QkPredictor predictor({1, p.shape.heads, p.shape.head_dim}, rank);
+predict::QkPredictor predictor_of(const Problem& p, std::int64_t rank, Threads& threads) {
+  predict::QkPredictor predictor({1, p.shape.heads, p.shape.head_dim}, rank);
   predictor.learn(p.seen(), true, threads);
   return predictor;
 }
@@ -62,14 +62,14 @@ Times dense(Problem& p, Threads& threads) {
 
 Times sparse(Problem& p, double share, std::int64_t rank, std::int64_t samples, double turn_seconds, Threads& threads,
              double* kept) {
-  const sparsity::QkPredictor predictor = predictor_of(p, rank, threads);
+  const predict::QkPredictor predictor = predictor_of(p, rank, threads);
   const auto sampled = lists::sample_queries(p.order, samples);
-  sparsity::ChooseInput in{
+  predict::ChooseInput in{
       .order = &p.order, .predictor = &predictor, .head_dim = p.shape.head_dim, .samples = samples, .sampled = sampled};
   for (std::int64_t h = 0; h < p.shape.heads; ++h) in.members.push_back({h, lists::budget_of(share, p.shape.keys)});
   lists::KeyLists lists;
   Times t;
-  t.choose = best_seconds([&] { lists = sparsity::choose_keys(p.seen(), in, threads); }, 1, turn_seconds);
+  t.choose = best_seconds([&] { lists = predict::choose_keys(p.seen(), in, threads); }, 1, turn_seconds);
   *kept = lists.density();
   t.forward = best_seconds([&] { attention::forward(p.input(), lists, p.result(), threads); }, 1, turn_seconds);
   t.backward = best_seconds([&] { attention::backward(p.input(), lists, p.gradients(), threads); }, 1, turn_seconds);

@@ -1,5 +1,5 @@
 // reel export: key lists in the forms that kernels of others read.
-#include "reel/sparsity/export.h"
+#include "reel/study/export.h"
 
 #include <fmt/format.h>
 
@@ -16,12 +16,12 @@ namespace {
 
 struct ExportOptions {
   std::string lists, block;
-  sparsity::ExportInput in;
+  study::ExportInput in;
   bool cover = false;
 };
 
 // "128x64": queries x keys.
-void parse_block(const std::string& text, sparsity::ExportInput& in) {
+void parse_block(const std::string& text, study::ExportInput& in) {
   if (text.empty()) return;
   for (const auto& [name, rows, columns] : {std::tuple("64x64", 64, 64), {"128x64", 128, 64}, {"128x128", 128, 128}}) {
     if (text != name) continue;
@@ -36,17 +36,17 @@ double mean(const std::vector<double>& values) {
 }
 
 void run_export(const ExportOptions& options) {
-  sparsity::ExportInput in = options.in;
+  study::ExportInput in = options.in;
   parse_block(options.block, in);
   if (in.rows > 0 && in.to != "flex" && in.to != "mask") {
     throw Error(fmt::format("--block with --to {}", in.to), "its blocks follow from the groups of the lists");
   }
   if (options.cover && in.to == "dsv")
     throw Error("--cover with --to dsv", "it takes single keys: nothing is lost anyway");
-  in.fit = options.cover ? sparsity::Fit::kCover : sparsity::Fit::kBudget;
-  const sparsity::ChosenLists chosen = sparsity::load_chosen_lists(options.lists);
+  in.fit = options.cover ? study::Fit::kCover : study::Fit::kBudget;
+  const study::ChosenLists chosen = study::load_chosen_lists(options.lists);
   in.chosen = &chosen;
-  const sparsity::Exported out = sparsity::export_lists(in);
+  const study::Exported out = study::export_lists(in);
   fmt::print("{}: {}\n", in.path, out.what);
   fmt::print("pairs   {:.2f} % of all, the lists have {:.2f} %\n", 100 * out.pairs, 100 * out.listed_pairs);
   if (out.mass.empty()) {

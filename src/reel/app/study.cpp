@@ -20,7 +20,7 @@
 #include "reel/cost/machine.h"
 #include "reel/files/file.h"
 #include "reel/sparsity/break_even.h"
-#include "reel/sparsity/chosen_lists.h"
+#include "reel/study/chosen_lists.h"
 
 namespace reel::app {
 
@@ -31,7 +31,7 @@ struct StudyOptions {
   double mass = 0.9;
   int threads = default_threads();
   // lists
-  sparsity::ChooseListsInput lists;
+  study::ChooseListsInput lists;
   std::string out;
 };
 
@@ -58,7 +58,7 @@ std::vector<std::int64_t> grid_of(const StudyOptions& options) {
   return options.grid.empty() ? std::vector<std::int64_t>() : parse_grid("--grid", options.grid);
 }
 
-lists::TokenOrder order_of(const sparsity::QkFile& file, const StudyOptions& options) {
+lists::TokenOrder order_of(const study::QkFile& file, const StudyOptions& options) {
   const std::vector<std::int64_t> tile = parse_grid("--tile", options.tile);
   if (tile[0] * tile[1] * tile[2] > 4096) {
     throw Error(fmt::format("--tile {}: {} queries would share a list", options.tile, tile[0] * tile[1] * tile[2]),
@@ -94,7 +94,7 @@ void run_study(const StudyOptions& options) {
   }
   Threads threads(options.threads);
   const Timer timer;
-  const sparsity::QkFile file = sparsity::QkFile::open(options.file);
+  const study::QkFile file = study::QkFile::open(options.file);
   const lists::TokenOrder order = order_of(file, options);
   Study study;
   study.path = options.file;
@@ -108,27 +108,27 @@ void run_study(const StudyOptions& options) {
   study.groups = std::min(order.groups(), within(8e8, 64 * scores, 2, std::max<std::int64_t>(16, all / 64)));
   study.queries = std::min(file.tokens(), within(5e7, scores, 8, std::max<std::int64_t>(64, all)));
   find_break_even(study, threads);
-  std::optional<sparsity::HiddenFit> fit;
-  if (file.width() > 0) fit = sparsity::fit_hidden(file, order, threads);
+  std::optional<study::HiddenFit> fit;
+  if (file.width() > 0) fit = study::fit_hidden(file, order, threads);
   {
     Progress progress("study", file.heads());
     for (std::int64_t h = 0; h < file.heads(); ++h) {
       const Buffer<float> q = file.head("q", h, order.raster, threads), k = file.head("k", h, order.raster, threads);
       const Buffer<float> v = file.has_values() ? file.head("v", h, order.raster, threads) : Buffer<float>();
-      const sparsity::LowPair hidden =
-          fit ? fit->fit(q.data(), k.data(), file.head_dim(), sparsity::kHiddenRank, threads) : sparsity::LowPair{};
-      study.heads.push_back(sparsity::study_head({.order = &order,
-                                                  .head_dim = file.head_dim(),
-                                                  .q = q.data(),
-                                                  .k = k.data(),
-                                                  .v = v.data(),
-                                                  .hidden = fit ? &hidden : nullptr,
-                                                  .mass = study.mass,
-                                                  .size = study.size,
-                                                  .groups = study.groups,
-                                                  .queries = study.queries,
-                                                  .seed = static_cast<std::uint64_t>(h)},
-                                                 threads));
+      const study::LowPair hidden =
+          fit ? fit->fit(q.data(), k.data(), file.head_dim(), study::kHiddenRank, threads) : study::LowPair{};
+      study.heads.push_back(study::study_head({.order = &order,
+                                               .head_dim = file.head_dim(),
+                                               .q = q.data(),
+                                               .k = k.data(),
+                                               .v = v.data(),
+                                               .hidden = fit ? &hidden : nullptr,
+                                               .mass = study.mass,
+                                               .size = study.size,
+                                               .groups = study.groups,
+                                               .queries = study.queries,
+                                               .seed = static_cast<std::uint64_t>(h)},
+                                              threads));
       progress.update(h + 1);
     }
   }
@@ -144,21 +144,21 @@ void run_study(const StudyOptions& options) {
 void run_lists(StudyOptions options) {
   Threads threads(options.threads);
   const Timer timer;
-  const sparsity::QkFile file = sparsity::QkFile::open(options.file);
+  const study::QkFile file = study::QkFile::open(options.file);
   const lists::TokenOrder order = order_of(file, options);
   options.lists.file = &file;
   options.lists.order = &order;
   Progress progress("lists", file.heads());
   options.lists.on_head = [&](std::int64_t head) { progress.update(head); };
-  sparsity::ChosenLists chosen = sparsity::choose_lists(options.lists, threads);
+  study::ChosenLists chosen = study::choose_lists(options.lists, threads);
   progress.erase();
   if (!options.grid.empty()) {
     chosen.notes["grid"] = options.grid;
     chosen.notes["tile"] = options.tile;
   }
-  sparsity::save(chosen, options.out);
+  study::save(chosen, options.out);
   double covered = 0;
-  const std::vector<double> mass = sparsity::covered_mass(chosen, sparsity::query_rows(chosen.lists));
+  const std::vector<double> mass = study::covered_mass(chosen, study::query_rows(chosen.lists));
   for (const double each : mass) covered += each / static_cast<double>(mass.size());
   fmt::print("{}: {} heads, {} groups of queries, {:.2f} % of all pairs, chosen {} by {}\n", options.out,
              chosen.lists.heads, chosen.lists.groups(), 100 * chosen.lists.density(),

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "reel/sparsity/qk_file.h"
-#include "reel/sparsity/study.h"
+#include "reel/study/qk_file.h"
+#include "reel/study/study.h"
 
 namespace reel::app {
 
@@ -19,11 +19,11 @@ struct Study {
   std::int64_t groups = 0, queries = 0;  // looked at, of each head
   double break_even = 0;                 // share of keys; NaN: not known
   std::string break_even_note;           // why not
-  std::vector<sparsity::HeadStudy> heads;
+  std::vector<study::HeadStudy> heads;
 
   // The predictor that lists are made with: the highest rank up to 32.
   std::string best_rank() const;
-  double mean(const std::function<double(const sparsity::HeadStudy&)>& value) const;
+  double mean(const std::function<double(const study::HeadStudy&)>& value) const;
   // Share of the heads whose lists, as predicted by best_rank(), are below break-even; NaN where that is not known.
   double paying_heads() const;
 };

@@ -17,7 +17,7 @@ namespace reel::app {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using sparsity::HeadStudy;
+using study::HeadStudy;
 
 constexpr std::size_t kNear = 5;  // tokens
 
@@ -161,9 +161,9 @@ Json study_json(const Study& study) {
   out["paying_heads"] = number(study.paying_heads());
   const std::vector<std::size_t> distances = distances_of(study);
   out["distances"] = distances;
-  out["curve_shares"] = sparsity::LayerScores::kCurve;
+  out["curve_shares"] = predict::LayerScores::kCurve;
   out["list_shares"] = HeadStudy::kShares;
-  out["kept_shares"] = sparsity::LayerScores::kKept;
+  out["kept_shares"] = predict::LayerScores::kKept;
   Json mean = {{"query_keys", study.mean(query_keys)}, {"group_keys", study.mean(group_keys)}};
   for (std::size_t p = 0; p < study.heads.front().predictors.size(); ++p) {
     mean["predictors"].push_back(
@@ -222,7 +222,7 @@ void write_page(const Study& study, const std::string& path) {
   page.shares.assign(HeadStudy::kShares.begin(), HeadStudy::kShares.end());
   page.blocks.assign(HeadStudy::kBlocks.begin(), HeadStudy::kBlocks.end());
   page.distances = distances_of(study);
-  std::vector<sparsity::LayerScores> scores;
+  std::vector<predict::LayerScores> scores;
   for (const HeadStudy& head : study.heads) {
     report::StudySummary::Head row{
         query_keys(head), group_keys(head), head.gaussian, head.overlap, {}, {}, {}, {}, {}, {}};

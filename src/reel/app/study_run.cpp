@@ -18,7 +18,7 @@ namespace reel::app {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using sparsity::FoundKeys;
+using predict::FoundKeys;
 using train::PredictorFigures;
 
 std::string name_of(const PredictorFigures& p) { return p.rank == 0 ? "auto" : fmt::format("rank {}", p.rank); }
@@ -39,7 +39,7 @@ std::string cells(const FoundKeys& f) {
 }
 
 // One table a kind: heads down, ranks across.
-void print_kind(const train::PredictorTable& table, const sparsity::Shape& shape, const std::string& kind) {
+void print_kind(const train::PredictorTable& table, const predict::ModelHeads& shape, const std::string& kind) {
   std::string top = fmt::format("{:<12}", kind), names = fmt::format("{:>5} {:>6}", "layer", "head");
   for (const PredictorFigures& p : table.predictors) {
     if (p.kind != kind) continue;
@@ -119,7 +119,7 @@ void study_run(const std::string& run, const std::string& json, int thread_count
     });
   });
   if (progress) progress->finish();
-  const sparsity::Shape shape = trainer.sparsity()->shape();
+  const predict::ModelHeads shape = trainer.sparsity()->shape();
   fmt::print("{}: step {}, {} layers of {} heads of {}, {} tokens\n", run, step, shape.layers, shape.heads,
              shape.head_dim, table.tokens);
   fmt::print(

@@ -8,13 +8,13 @@
 #include "reel/app/testing.h"
 #include "reel/files/file.h"
 #include "reel/lists/key_lists.h"
-#include "reel/sparsity/qk_testing.h"
+#include "reel/study/qk_testing.h"
 
 namespace reel::app {
 namespace {
 
-using sparsity::testing::TempFile;
-using sparsity::testing::Tensors;
+using study::testing::TempFile;
+using study::testing::Tensors;
 using testing::reel;
 using testing::Result;
 

@@ -170,7 +170,7 @@ TEST(KeyLists, RandomListsHaveTheWantedShareAndAreReproducible) {
 }
 
 TEST(KeyLists, SavedListsLoadAsTheyWere) {
-  const std::string path = testing::TempDir() + "reel_key_lists_test.safetensors";
+  const std::string path = ::testing::TempDir() + "reel_key_lists_test.safetensors";
   for (int granularity : {1, 64}) {
     const KeyLists lists = testing::mixed_lists(2, 3, 100, 500, granularity, 8);
     save(lists, path);

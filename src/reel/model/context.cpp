@@ -28,14 +28,14 @@ std::shared_ptr<const KeyLists> Context::given_lists(int layer, const Tensor& q,
 
 // What one rank would choose: the ranks find out together (sparse_ranks.h).
 std::shared_ptr<const KeyLists> Context::chosen_lists(int layer, const Tensor& q, const Tensor& k,
-                                                      const sparsity::Origin& origin, const Here& here) {
+                                                      const predict::Origin& origin, const Here& here) {
   if (tape.ghost()) return nullptr;
   const layout::Cut tokens = here.tokens ? *here.tokens : layout::even_cut(q.dim(1), 1);
   SparseRanks ranks(tape, *team, q, tokens, clips);
   return sparsity->lists(tape, layer, q, k, origin, &ranks);
 }
 
-Tensor Context::attend(int layer, const Tensor& q, const Tensor& k, const Tensor& v, const sparsity::Origin& origin,
+Tensor Context::attend(int layer, const Tensor& q, const Tensor& k, const Tensor& v, const predict::Origin& origin,
                        const Here& here) {
   std::shared_ptr<const KeyLists> keys;
   if (lists != nullptr) {

@@ -35,7 +35,7 @@ class Context {
   // q, k, v [batch, tokens, heads, head_dim] -> the same shape. Here: over `lists`, over the keys that `sparsity`
   // chooses, or over all keys. `origin` tells what q and k are made of, for predictors that start there.
   virtual Tensor attend(int layer, const Tensor& q, const Tensor& k, const Tensor& v,
-                        const sparsity::Origin& origin = {}, const Here& here = {});
+                        const predict::Origin& origin = {}, const Here& here = {});
 
   Tape& tape;
   bool recompute = false;  // blocks are run again in backward instead of keeping what they computed
@@ -51,7 +51,7 @@ class Context {
   std::shared_ptr<const lists::KeyLists> given_lists(int layer, const Tensor& q, const Tensor& k,
                                                      const Here& here) const;
   std::shared_ptr<const lists::KeyLists> chosen_lists(int layer, const Tensor& q, const Tensor& k,
-                                                      const sparsity::Origin& origin, const Here& here);
+                                                      const predict::Origin& origin, const Here& here);
 };
 
 }  // namespace reel::model

@@ -142,7 +142,7 @@ TEST(Denoiser, EverySelfAttentionGoesThroughTheContextInOrder) {
   class Door : public Context {
    public:
     using Context::Context;
-    Tensor attend(int layer, const Tensor& q, const Tensor& k, const Tensor& v, const sparsity::Origin& origin,
+    Tensor attend(int layer, const Tensor& q, const Tensor& k, const Tensor& v, const predict::Origin& origin,
                   const Here& here) override {
       layers.push_back(layer);
       shapes.push_back(q.shape());

@@ -5,11 +5,11 @@
 
 #include "reel/parallel/shard.h"
 #include "reel/parallel/team.h"
-#include "reel/sparsity/ranks.h"
+#include "reel/predict/ranks.h"
 
 namespace reel::model {
 
-class SparseRanks final : public sparsity::Ranks {
+class SparseRanks final : public predict::Ranks {
  public:
   // q is [clips here, tokens here, heads, head_dim]; `tokens` is cut over the sequence group. `clips` in training: the
   // batch, cut over the data-parallel groups, which decide together. All of them outlive it.

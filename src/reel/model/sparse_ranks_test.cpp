@@ -9,7 +9,7 @@
 
 #include "reel/files/file.h"
 #include "reel/parallel/testing.h"
-#include "reel/sparsity/hidden_testing.h"
+#include "reel/predict/hidden_testing.h"
 #include "reel/sparsity/testing.h"
 
 namespace reel::model {
@@ -26,7 +26,7 @@ using sparsity::Controller;
 struct Layer {
   std::int64_t clips = 1, tokens = 0;
   std::vector<float> q, k, hidden;
-  sparsity::Origin origin = {};
+  predict::Origin origin = {};
 };
 
 std::vector<float> part_of(const std::vector<float>& all, std::int64_t tokens, const Cut& clip_cut, int group,
@@ -43,7 +43,7 @@ std::vector<float> part_of(const std::vector<float>& all, std::int64_t tokens, c
 // One rank, or one of a team; what the controller chooses, of all clips.
 class Chooser {
  public:
-  Chooser(const sparsity::SparsityConfig& config, const sparsity::Shape& shape, Team* team)
+  Chooser(const sparsity::SparsityConfig& config, const predict::ModelHeads& shape, Team* team)
       : controller(config, shape, {.break_even = {0.6f, 1}, .lists_bytes = 1e6, .seed = 3}),
         shape_(shape),
         team_(team) {
@@ -61,7 +61,7 @@ class Chooser {
     const tape::Shape shape = {clips.size(group), tokens.size(rank), shape_.heads, shape_.head_dim};
     const auto own = [&](const std::vector<float>& x) { return part_of(x, pass.tokens, clips, group, tokens, rank); };
     const tape::Tensor q = tape.copy_in(shape, own(pass.q)), k = tape.copy_in(shape, own(pass.k));
-    sparsity::Origin origin = pass.origin;
+    predict::Origin origin = pass.origin;
     if (!pass.hidden.empty()) {
       origin.hidden = tape.copy_in({shape[0], shape[1], shape[2] * shape[3]}, own(pass.hidden));
     }
@@ -86,7 +86,7 @@ class Chooser {
   std::vector<lists::KeyLists> lists;  // of every pass
 
  private:
-  sparsity::Shape shape_;
+  predict::ModelHeads shape_;
   Team* team_;
   Threads threads_{1};
   tape::Pool pool_;
@@ -105,7 +105,7 @@ std::vector<Plan> all_plans() {
 struct Case {
   std::string name;
   sparsity::SparsityConfig config;
-  sparsity::Shape shape;
+  predict::ModelHeads shape;
   std::array<std::int64_t, 3> grid;
 };
 
@@ -174,7 +174,7 @@ TEST(SparseRanks, ListsAndDecisionsAreThoseOfOneRankForEveryPlan) {
 }
 
 TEST(SparseRanks, ThePredictorHiddenLearnsTheSame) {
-  sparsity::testing::WanLayer layer(3, 8, 1);
+  predict::testing::WanLayer layer(3, 8, 1);
   std::vector<Layer> passes;
   for (std::uint64_t i = 0; i < 3; ++i) {
     const auto clip = layer.clip(i, world().size() + 1);

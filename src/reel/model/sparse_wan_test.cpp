@@ -22,7 +22,7 @@ using testing::random_model;
 using testing::small;
 using testing::Values;
 
-constexpr sparsity::Shape kShape{2, 2, 8};  // of small("wan")
+constexpr predict::ModelHeads kShape{2, 2, 8};  // of small("wan")
 
 struct Pass {
   std::vector<float> sample;
@@ -87,7 +87,7 @@ Pass run_plain(Denoiser& model, const Values& values) {
 class Replay : public Context {
  public:
   Replay(Tape& on, const std::vector<KeyLists>& by_layer) : Context(on), by_layer_(by_layer) {}
-  Tensor attend(int layer, const Tensor& q, const Tensor& k, const Tensor& v, const sparsity::Origin&,
+  Tensor attend(int layer, const Tensor& q, const Tensor& k, const Tensor& v, const predict::Origin&,
                 const Here&) override {
     return tape::attention(tape, q, k, v, std::make_shared<KeyLists>(by_layer_.at(static_cast<std::size_t>(layer))));
   }

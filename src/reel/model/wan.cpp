@@ -111,7 +111,7 @@ Tensor Wan::self_attention(Context& context, int layer, const Attention& a, cons
   const Tensor q = tape::rope(tape, tape::rms_norm(tape, a.q(tape, x), a.norm_q, eps).reshaped(heads), at.own);
   const Tensor k = tape::rope(tape, tape::rms_norm(tape, a.k(tape, x), a.norm_k, eps).reshaped(heads), at.own);
   const Tensor v = a.v(tape, x).reshaped(heads);
-  const sparsity::Origin origin{x, a.q.weight, a.q.bias, a.norm_q, a.k.weight, a.k.bias, a.norm_k, at.all.get()};
+  const predict::Origin origin{x, a.q.weight, a.q.bias, a.norm_q, a.k.weight, a.k.bias, a.norm_k, at.all.get()};
   return a.out(tape, context.attend(layer, q, k, v, origin, at.here).reshaped(x.shape()));
 }
 

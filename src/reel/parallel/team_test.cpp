@@ -63,11 +63,5 @@ TEST(Team, OneRankLearnsHowToBecomeMore) {
       << message;
 }
 
-TEST(layout::Cut, PartsDifferByOneAndMayBeEmpty) {
-  EXPECT_EQ(layout::even_cut(7, 3).starts, (std::vector<std::int64_t>{0, 3, 5, 7}));
-  EXPECT_EQ(layout::even_cut(2, 4).starts, (std::vector<std::int64_t>{0, 1, 2, 2, 2}));
-  EXPECT_EQ(layout::some_parts(layout::even_cut(7, 3), 1, 2).starts, (std::vector<std::int64_t>{0, 2, 4}));
-}
-
 }  // namespace
 }  // namespace reel::parallel

@@ -7,9 +7,9 @@
 #include "reel/base/error.h"
 #include "reel/base/sized.h"
 #include "reel/lists/controls.h"
-#include "reel/sparsity/choose.h"
-#include "reel/sparsity/hidden_predictor.h"
-#include "reel/sparsity/qk_predictor.h"
+#include "reel/predict/choose.h"
+#include "reel/predict/hidden_predictor.h"
+#include "reel/predict/qk_predictor.h"
 
 namespace reel::sparsity {
 
@@ -23,9 +23,10 @@ constexpr double kMayLose = 0.01;
 constexpr std::int64_t kCheckedGroups = 2;
 constexpr double kRounding = 1e-3;  // of a number of keys, as shares are kept in f32
 
-std::unique_ptr<Predictor> make_predictor(const SparsityConfig& config, const Shape& shape, std::uint64_t seed) {
-  if (config.predictor == "hidden") return std::make_unique<HiddenPredictor>(shape, config.rank, seed);
-  return std::make_unique<QkPredictor>(shape, config.rank);
+std::unique_ptr<predict::Predictor> make_predictor(const SparsityConfig& config, const predict::ModelHeads& shape,
+                                                   std::uint64_t seed) {
+  if (config.predictor == "hidden") return std::make_unique<predict::HiddenPredictor>(shape, config.rank, seed);
+  return std::make_unique<predict::QkPredictor>(shape, config.rank);
 }
 
 double bytes(const KeyLists& lists) {
@@ -34,7 +35,7 @@ double bytes(const KeyLists& lists) {
 
 }  // namespace
 
-Controller::Controller(const SparsityConfig& config, const Shape& shape, const Options& options)
+Controller::Controller(const SparsityConfig& config, const predict::ModelHeads& shape, const Options& options)
     : config_(config),
       shape_(shape),
       options_(options),
@@ -89,13 +90,13 @@ double Controller::share_for(int layer, std::int64_t h) const {
 }
 
 Tensor Controller::attend(tape::Tape& tape, int layer, const Tensor& q, const Tensor& k, const Tensor& v,
-                          const Origin& origin) {
+                          const predict::Origin& origin) {
   return tape::attention(tape, q, k, v, tape.ghost() ? nullptr : lists(tape, layer, q, k, origin));
 }
 
 std::shared_ptr<const KeyLists> Controller::lists(tape::Tape& tape, int layer, const Tensor& q, const Tensor& k,
-                                                  const Origin& origin, Ranks* ranks) {
-  const Seen seen{layer, q.dim(0), q.dim(1), q.data(), k.data(), &origin, ranks};
+                                                  const predict::Origin& origin, predict::Ranks* ranks) {
+  const predict::Seen seen{layer, q.dim(0), q.dim(1), q.data(), k.data(), &origin, ranks};
   const std::int64_t tokens = seen.all_tokens(), heads = q.dim(2);
   REEL_CHECK(order_ != nullptr && order_->tokens() == tokens && layer < shape_.layers);
   again_ = tape.rerunning();
@@ -127,11 +128,11 @@ std::shared_ptr<const KeyLists> Controller::lists(tape::Tape& tape, int layer, c
   return chosen;
 }
 
-Controller::Lists Controller::lists_for(const Seen& seen, Threads& threads) {
+Controller::Lists Controller::lists_for(const predict::Seen& seen, Threads& threads) {
   return stream_ >= 0 && !training_ && config_.mode == "dynamic" ? held_lists(seen, threads) : choose(seen, threads);
 }
 
-Controller::Lists Controller::choose(const Seen& seen, Threads& threads) {
+Controller::Lists Controller::choose(const predict::Seen& seen, Threads& threads) {
   if (config_.mode == "dynamic") return dynamic_lists(seen, threads);
   if (step_ < config_.start) return nullptr;
   const double share = config_.keys > 0 ? config_.keys : lists::kControlKeys;
@@ -156,11 +157,11 @@ Controller::Lists Controller::choose(const Seen& seen, Threads& threads) {
   return fixed_;
 }
 
-Controller::Lists Controller::dynamic_lists(const Seen& seen, Threads& threads) {
+Controller::Lists Controller::dynamic_lists(const predict::Seen& seen, Threads& threads) {
   const int layer = seen.layer;
   // Heads that score the same number of queries are chosen for together. Whole tiles where they are cheaper for the
   // layer: they need more keys for the same mass, each of them for less.
-  std::map<std::int64_t, std::vector<ChosenHead>> by_samples;
+  std::map<std::int64_t, std::vector<predict::ChosenHead>> by_samples;
   double tokens_cost = 0, tiles_cost = 0;
   for (std::int64_t h = 0; h < shape_.heads; ++h) {
     if (head(layer, h).sparse == 0) continue;
@@ -183,18 +184,18 @@ Controller::Lists Controller::dynamic_lists(const Seen& seen, Threads& threads) 
   std::deque<KeyLists> chosen;
   std::map<std::int64_t, std::pair<const KeyLists*, std::int64_t>> where;  // head -> its place
   for (const auto& [samples, members] : by_samples) {
-    chosen.push_back(choose_keys(seen,
-                                 {.order = order_.get(),
-                                  .predictor = predictor_.get(),
-                                  .head_dim = shape_.head_dim,
-                                  .samples = samples,
-                                  .granularity = granularity,
-                                  .sampled = samples_of(samples),
-                                  .always = always_,
-                                  .beside = by_mass,
-                                  .members = members,
-                                  .again = again_},
-                                 threads));
+    chosen.push_back(predict::choose_keys(seen,
+                                          {.order = order_.get(),
+                                           .predictor = predictor_.get(),
+                                           .head_dim = shape_.head_dim,
+                                           .samples = samples,
+                                           .granularity = granularity,
+                                           .sampled = samples_of(samples),
+                                           .always = always_,
+                                           .beside = by_mass,
+                                           .members = members,
+                                           .again = again_},
+                                          threads));
     if (chosen.back().heads == 0) {
       ++fallbacks_;
       if (on_fallback) on_fallback(step_, layer);
@@ -222,9 +223,10 @@ Controller::Lists Controller::dynamic_lists(const Seen& seen, Threads& threads) 
 }
 
 // The share of the true mass that the lists of each clip cover; 1 where every head is dense.
-std::vector<double> Controller::covered(const Seen& seen, const KeyLists& lists, Threads& threads) const {
-  CoverageInput in{.batch = seen.batch, .heads = shape_.heads, .head_dim = shape_.head_dim, .q = seen.q, .k = seen.k};
-  Ranks::Heads q, k;
+std::vector<double> Controller::covered(const predict::Seen& seen, const KeyLists& lists, Threads& threads) const {
+  predict::CoverageInput in{
+      .batch = seen.batch, .heads = shape_.heads, .head_dim = shape_.head_dim, .q = seen.q, .k = seen.k};
+  predict::Ranks::Heads q, k;
   if (seen.ranks != nullptr) {
     q = seen.ranks->by_heads(seen.q), k = seen.ranks->by_heads(seen.k);
     in.first_head = q.first, in.heads = q.count;
@@ -233,7 +235,7 @@ std::vector<double> Controller::covered(const Seen& seen, const KeyLists& lists,
   for (std::int64_t i = 0; i < std::min(kCheckedGroups, order_->groups()); ++i) {
     in.groups.push_back((i * order_->groups() / kCheckedGroups + seen.layer) % order_->groups());
   }
-  std::vector<double> masses = coverage(in, lists, threads);
+  std::vector<double> masses = predict::coverage(in, lists, threads);
   if (seen.ranks != nullptr) masses = seen.ranks->share(masses, seen.batch);
   std::vector<double> clips(sized(seen.batch));
   for (std::int64_t b = 0; b < seen.batch; ++b) {
@@ -249,7 +251,7 @@ std::vector<double> Controller::covered(const Seen& seen, const KeyLists& lists,
 }
 
 // Clip by clip, so that it does not matter with which others a clip is sampled.
-Controller::Lists Controller::held_lists(const Seen& seen, Threads& threads) {
+Controller::Lists Controller::held_lists(const predict::Seen& seen, Threads& threads) {
   Held& held = held_[{stream_, seen.layer}];
   std::vector<std::uint8_t> keep;
   if (held.lists != nullptr && held.lists->batch == seen.batch) {

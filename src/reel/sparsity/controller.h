@@ -25,10 +25,10 @@
 #include <vector>
 
 #include "reel/lists/order.h"
+#include "reel/predict/predictor.h"
+#include "reel/predict/profile.h"
 #include "reel/sparsity/break_even.h"
 #include "reel/sparsity/config.h"
-#include "reel/sparsity/predictor.h"
-#include "reel/sparsity/profile.h"
 
 namespace reel::sparsity {
 
@@ -53,7 +53,7 @@ class Controller {
     double lists_bytes = 0;  // that the lists of all layers may take; 0: no limit
     std::uint64_t seed = 0;
   };
-  Controller(const SparsityConfig& config, const Shape& shape, const Options& options);
+  Controller(const SparsityConfig& config, const predict::ModelHeads& shape, const Options& options);
 
   // Before each pass. Only the first training pass of a step may profile (`pass` counts those that are accumulated).
   // Sampling passes with the same stream (0, 1, ...: with text, without) follow each other in denoising steps and may
@@ -65,16 +65,17 @@ class Controller {
 
   // Self-attention of a layer, tokens in the order above: q, k, v [batch, tokens, heads, head_dim].
   tape::Tensor attend(tape::Tape& tape, int layer, const tape::Tensor& q, const tape::Tensor& k, const tape::Tensor& v,
-                      const Origin& origin = {});
+                      const predict::Origin& origin = {});
   // The lists of that attention; null: all keys. On many ranks q, k and origin are of the tokens and clips here, the
   // lists of all tokens of the clips here; decisions and lists are those of one rank.
   std::shared_ptr<const lists::KeyLists> lists(tape::Tape& tape, int layer, const tape::Tensor& q,
-                                               const tape::Tensor& k, const Origin& origin, Ranks* ranks = nullptr);
+                                               const tape::Tensor& k, const predict::Origin& origin,
+                                               predict::Ranks* ranks = nullptr);
 
   const Head& head(int layer, std::int64_t h) const {
     return heads_[static_cast<std::size_t>(layer * shape_.heads + h)];
   }
-  const Shape& shape() const { return shape_; }
+  const predict::ModelHeads& shape() const { return shape_; }
   const SparsityConfig& config() const { return config_; }
   const BreakEven& break_even() const { return options_.break_even; }
   bool profiles_at(std::int64_t step) const;
@@ -103,31 +104,31 @@ class Controller {
   };
 
   // controller.cpp
-  Lists lists_for(const Seen& seen, Threads& threads);
-  Lists choose(const Seen& seen, Threads& threads);
-  Lists dynamic_lists(const Seen& seen, Threads& threads);
-  Lists held_lists(const Seen& seen, Threads& threads);
-  std::vector<double> covered(const Seen& seen, const lists::KeyLists& lists, Threads& threads) const;
+  Lists lists_for(const predict::Seen& seen, Threads& threads);
+  Lists choose(const predict::Seen& seen, Threads& threads);
+  Lists dynamic_lists(const predict::Seen& seen, Threads& threads);
+  Lists held_lists(const predict::Seen& seen, Threads& threads);
+  std::vector<double> covered(const predict::Seen& seen, const lists::KeyLists& lists, Threads& threads) const;
   double share_for(int layer, std::int64_t h) const;  // of keys that a list is to have, with those that all hold
   bool always_dense(int layer) const;
   const std::vector<std::int32_t>& samples_of(std::int64_t samples);
 
   // decide.cpp
-  void look(Seen seen, Threads& threads);  // profile and learn
-  void profile(const Seen& seen, Threads& threads);
-  void decide(int layer, std::int64_t h, const HeadProfile& profile);
+  void look(predict::Seen seen, Threads& threads);  // profile and learn
+  void profile(const predict::Seen& seen, Threads& threads);
+  void decide(int layer, std::int64_t h, const predict::HeadProfile& profile);
   bool lists_fit(int layer, std::int64_t h) const;
 
   // static_lists.cpp
-  void average_weights(const Seen& seen, Threads& threads);
+  void average_weights(const predict::Seen& seen, Threads& threads);
   bool has_averages(int layer) const;  // of clips of the present size
   lists::KeyLists static_lists(int layer, std::int64_t batch) const;
 
   SparsityConfig config_;
-  Shape shape_;
+  predict::ModelHeads shape_;
   Options options_;
   std::vector<Head> heads_;
-  std::unique_ptr<Predictor> predictor_;
+  std::unique_ptr<predict::Predictor> predictor_;
   std::vector<Buffer<float>> averages_;  // mode static, of a layer: [heads][groups][tokens]
   std::shared_ptr<const lists::TokenOrder> order_;
   std::vector<std::int64_t> cuts_;

@@ -5,7 +5,7 @@
 
 #include "reel/base/sized.h"
 #include "reel/kernels/elementwise.h"
-#include "reel/sparsity/choose.h"
+#include "reel/predict/choose.h"
 #include "reel/sparsity/controller.h"
 
 namespace reel::sparsity {
@@ -22,16 +22,16 @@ constexpr double kStillPays = 1.15;
 // Profiles as numbers, for other ranks.
 std::int64_t numbers_of_profile(std::size_t choices) { return static_cast<std::int64_t>(4 + 5 * choices); }
 
-void add_numbers(const HeadProfile& profile, std::vector<double>& out) {
+void add_numbers(const predict::HeadProfile& profile, std::vector<double>& out) {
   out.insert(out.end(), {profile.query_sparsity, profile.overlap, profile.needed, profile.covered});
-  for (const HeadProfile::Predicted& each : profile.predicted) {
+  for (const predict::HeadProfile::Predicted& each : profile.predicted) {
     out.insert(out.end(),
                {static_cast<double>(each.samples), each.needed, each.needed_tiles, each.covered, each.recall});
   }
 }
 
-HeadProfile profile_of(std::span<const double> numbers) {
-  HeadProfile profile{numbers[0], numbers[1], numbers[2], numbers[3], {}};
+predict::HeadProfile profile_of(std::span<const double> numbers) {
+  predict::HeadProfile profile{numbers[0], numbers[1], numbers[2], numbers[3], {}};
   for (std::size_t i = 4; i < numbers.size(); i += 5) {
     profile.predicted.push_back(
         {static_cast<std::int64_t>(numbers[i]), numbers[i + 1], numbers[i + 2], numbers[i + 3], numbers[i + 4]});
@@ -46,7 +46,7 @@ bool Controller::profiles_at(std::int64_t step) const {
   return step % every == 0;
 }
 
-void Controller::look(Seen seen, Threads& threads) {
+void Controller::look(predict::Seen seen, Threads& threads) {
   const bool now = profiles_at(step_) && pass_ == 0, dynamic = config_.mode == "dynamic";
   if (!dynamic && config_.mode != "static") return;
   // Most passes teach nothing and are not read; choose_keys looks for numbers that are not finite by itself.
@@ -59,8 +59,8 @@ void Controller::look(Seen seen, Threads& threads) {
   if (spoilt != 0) return;
   // What the predictor knew before this pass is what is judged: the clip at hand must not help it.
   const bool known = dynamic && predictor_->knows(seen.layer);
-  Ranks::Heads q, k;
-  ClipHeads clip;
+  predict::Ranks::Heads q, k;
+  predict::ClipHeads clip;
   if (seen.ranks != nullptr && (now || !known)) {
     q = seen.ranks->by_heads(seen.q), k = seen.ranks->by_heads(seen.k);
     if (q.count > 0) clip = {q.first, q.count, q.values.data(), k.values.data()};
@@ -73,10 +73,10 @@ void Controller::look(Seen seen, Threads& threads) {
 }
 
 // Each rank looks at some of the heads; all of them decide about all heads.
-void Controller::profile(const Seen& seen, Threads& threads) {
+void Controller::profile(const predict::Seen& seen, Threads& threads) {
   const std::int64_t dim = shape_.head_dim, tokens = seen.all_tokens();
-  const ClipHeads clip = seen.clip_of(shape_);
-  Seen first = seen;
+  const predict::ClipHeads clip = seen.clip_of(shape_);
+  predict::Seen first = seen;
   first.batch = 1;
   std::vector<std::int64_t> heads(sized(shape_.heads));
   std::iota(heads.begin(), heads.end(), 0);
@@ -87,7 +87,7 @@ void Controller::profile(const Seen& seen, Threads& threads) {
     groups.push_back(
         static_cast<std::int32_t>((i * order_->groups() / looked + step_ * 7 + seen.layer * 3) % order_->groups()));
   }
-  ProfileInput in;
+  predict::ProfileInput in;
   in.keys = tokens, in.head_dim = dim;
   in.q_stride = in.k_stride = clip.count * dim;
   in.scale = 1.0f / std::sqrt(static_cast<float>(dim));
@@ -106,9 +106,9 @@ void Controller::profile(const Seen& seen, Threads& threads) {
     }
   }
   for (std::int64_t h = 0; h < shape_.heads; ++h) in.rank = std::max(in.rank, predictor_->rank(seen.layer, h));
-  Predicted low;
+  predict::Predicted low;
   if (seen.ranks == nullptr || seen.ranks->group == 0) {
-    low = predict_all(*predictor_, first, heads, rows, in.rank, threads);
+    low = predict::predict_all(*predictor_, first, heads, rows, in.rank, threads);
   }
   std::vector<double> seen_heads;
   for (std::int64_t h = clip.first; h < clip.first + clip.count; ++h) {
@@ -116,7 +116,7 @@ void Controller::profile(const Seen& seen, Threads& threads) {
     in.low_q = low.q.data() + h * in.rank * static_cast<std::int64_t>(rows.size());
     in.low_k = low.k.data() + h * in.rank * tokens;
     in.size = fixed || head(seen.layer, h).profiles > 0 ? share_for(seen.layer, h) : held_share_ + 0.1;
-    add_numbers(profile_head(in, threads), seen_heads);
+    add_numbers(predict::profile_head(in, threads), seen_heads);
   }
   const std::int64_t each = numbers_of_profile(in.samples.size());
   if (seen.ranks != nullptr) seen_heads = seen.ranks->share(seen_heads, each);
@@ -125,11 +125,11 @@ void Controller::profile(const Seen& seen, Threads& threads) {
   }
 }
 
-void Controller::decide(int layer, std::int64_t h, const HeadProfile& seen) {
+void Controller::decide(int layer, std::int64_t h, const predict::HeadProfile& seen) {
   Head& head = heads_[sized(layer * shape_.heads + h)];
   if (!std::isfinite(seen.covered)) return;  // scores beyond f32: as above
   // As few scored queries as nearly do: 16 suffice on smooth content and fail on lookups.
-  const HeadProfile::Predicted* best = &seen.predicted.back();
+  const predict::HeadProfile::Predicted* best = &seen.predicted.back();
   for (const auto& each : seen.predicted) {
     if (each.covered >= 0.97 * best->covered && each.needed <= 1.15 * best->needed) {
       best = &each;

@@ -28,11 +28,11 @@ auto as_floats(std::vector<T>& values) {
 void Controller::save(const std::string& path) const {
   std::vector<Head> heads = heads_;
   const std::vector<float> costs = {options_.break_even.share, options_.break_even.tile_cost};
-  const std::vector<Predictor::Saved> predictor = predictor_->save();
+  const std::vector<predict::Predictor::Saved> predictor = predictor_->save();
   SafetensorsWriter writer;
   writer.add("heads", {shape_.layers, shape_.heads, kHeadFloats}, std::span<const float>(as_floats(heads)));
   writer.add("break_even", {2}, costs);
-  for (const Predictor::Saved& each : predictor) writer.add(each.name, each.shape, each.values);
+  for (const predict::Predictor::Saved& each : predictor) writer.add(each.name, each.shape, each.values);
   for (std::size_t i = 0; i < averages_.size(); ++i) {
     if (averages_[i].size() > 0)
       writer.add("averages." + std::to_string(i), {static_cast<std::int64_t>(averages_[i].size())}, averages_[i]);

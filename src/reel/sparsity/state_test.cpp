@@ -91,7 +91,8 @@ TEST_F(State, AnotherModelIsAnError) {
   Passes saved(Passes::dynamic(), kMeasured);
   saved.train(0, content(saved, 0));
   saved.controller().save(path());
-  for (const Shape& shape : {Shape{3, 2, 16}, Shape{2, 4, 16}, Shape{2, 2, 8}}) {
+  for (const predict::ModelHeads& shape :
+       {predict::ModelHeads{3, 2, 16}, predict::ModelHeads{2, 4, 16}, predict::ModelHeads{2, 2, 8}}) {
     Passes other(Passes::dynamic(), kMeasured, shape);
     const std::string message = message_of([&] { other.controller().load(path()); });
     EXPECT_TRUE(message.starts_with(path() + ": ")) << message;

@@ -7,8 +7,8 @@
 #include "reel/base/sized.h"
 #include "reel/kernels/elementwise.h"
 #include "reel/lists/controls.h"
+#include "reel/predict/weights.h"
 #include "reel/sparsity/controller.h"
-#include "reel/sparsity/weights.h"
 
 namespace reel::sparsity {
 
@@ -22,8 +22,8 @@ constexpr float kStaticDecay = 0.8f;
 
 // Mode static: the weights of all keys for every group, averaged over clips. Memory grows with the square of the
 // tokens: a control for small clips.
-void Controller::average_weights(const Seen& seen, Threads& threads) {
-  const ClipHeads clip = seen.clip_of(shape_);
+void Controller::average_weights(const predict::Seen& seen, Threads& threads) {
+  const predict::ClipHeads clip = seen.clip_of(shape_);
   const std::int64_t tokens = seen.all_tokens(), dim = shape_.head_dim, width = clip.count * dim;
   const std::int64_t groups = order_->groups();
   if (tokens > 16384)
@@ -32,9 +32,10 @@ void Controller::average_weights(const Seen& seen, Threads& threads) {
   for (std::int64_t h = 0; h < clip.count; ++h) {
     for (std::int64_t g = 0; g < groups; ++g) {
       const std::int64_t begin = order_->group_starts[sized(g)], queries = order_->group_starts[sized(g) + 1] - begin;
-      const Buffer<float> rows = softmax_rows({clip.q + begin * width + h * dim, clip.k + h * dim, width, width,
-                                               queries, tokens, dim, 1.0f / std::sqrt(static_cast<float>(dim))},
-                                              threads);
+      const Buffer<float> rows =
+          predict::softmax_rows({clip.q + begin * width + h * dim, clip.k + h * dim, width, width, queries, tokens, dim,
+                                 1.0f / std::sqrt(static_cast<float>(dim))},
+                                threads);
       kernels::column_sums({rows.data(), sized(queries), sized(tokens)}, fresh.data() + (h * groups + g) * tokens,
                            kernels::Write::kOverwrite, threads);
     }
@@ -67,7 +68,7 @@ KeyLists Controller::static_lists(int layer, std::int64_t batch) const {
       std::vector<float> weights(averages.data() + i * tokens, averages.data() + (i + 1) * tokens);
       const std::vector<std::int32_t> held = lists::held_tokens(*order_, i % groups, always_);
       for (const std::int32_t token : held) weights[sized(token)] = std::numeric_limits<float>::infinity();
-      builder.add(largest(weights, std::max(sized(lists::budget_of(share, tokens)), held.size())));
+      builder.add(predict::largest(weights, std::max(sized(lists::budget_of(share, tokens)), held.size())));
     }
   }
   return builder.finish();

@@ -9,15 +9,15 @@
 #include "reel/base/error.h"
 #include "reel/base/sized.h"
 #include "reel/lists/controls.h"
-#include "reel/sparsity/hidden_predictor.h"
-#include "reel/sparsity/qk_predictor.h"
+#include "reel/predict/hidden_predictor.h"
+#include "reel/predict/qk_predictor.h"
 
 namespace reel::train {
 
 namespace {
 
-using sparsity::Predictor;
-using sparsity::Seen;
+using predict::Predictor;
+using predict::Seen;
 
 constexpr std::array<std::int64_t, 4> kRanks = {8, 16, 24, 32};
 constexpr std::int64_t kMostGroups = 16;
@@ -30,7 +30,7 @@ class Showing : public model::Context {
     sparsity = controller;
   }
   tape::Tensor attend(int layer, const tape::Tensor& q, const tape::Tensor& k, const tape::Tensor& v,
-                      const sparsity::Origin& origin, const model::Here& here) override {
+                      const predict::Origin& origin, const model::Here& here) override {
     to_({layer, q.dim(0), q.dim(1), q.data(), k.data(), &origin});
     return Context::attend(layer, q, k, v, origin, here);
   }
@@ -44,7 +44,7 @@ struct Judged {
   PredictorFigures figures;
 };
 
-std::vector<Judged> predictors_for(const sparsity::Shape& shape, std::uint64_t seed) {
+std::vector<Judged> predictors_for(const predict::ModelHeads& shape, std::uint64_t seed) {
   std::vector<Judged> all;
   const auto add = [&](const char* kind, std::int64_t rank, std::unique_ptr<Predictor> predictor) {
     all.push_back({std::move(predictor), {.kind = kind, .rank = rank}});
@@ -52,17 +52,17 @@ std::vector<Judged> predictors_for(const sparsity::Shape& shape, std::uint64_t s
     all.back().figures.ranks_of_head.resize(sized(shape.layers * shape.heads));
   };
   for (const std::int64_t rank : kRanks) {
-    if (rank <= shape.head_dim) add("qk", rank, std::make_unique<sparsity::QkPredictor>(shape, rank));
+    if (rank <= shape.head_dim) add("qk", rank, std::make_unique<predict::QkPredictor>(shape, rank));
   }
-  add("qk", 0, std::make_unique<sparsity::QkPredictor>(shape, 0));
+  add("qk", 0, std::make_unique<predict::QkPredictor>(shape, 0));
   for (const std::int64_t rank : kRanks) {
-    if (rank <= shape.head_dim) add("hidden", rank, std::make_unique<sparsity::HiddenPredictor>(shape, rank, seed));
+    if (rank <= shape.head_dim) add("hidden", rank, std::make_unique<predict::HiddenPredictor>(shape, rank, seed));
   }
   return all;
 }
 
 // Adds `share` of what a predictor is worth in one layer of one clip.
-void judge(Judged& judged, const Seen& seen, const sparsity::Shape& shape, sparsity::ProfileInput in, double share,
+void judge(Judged& judged, const Seen& seen, const predict::ModelHeads& shape, predict::ProfileInput in, double share,
            Threads& threads) {
   std::vector<std::int32_t> rows;
   for (const auto& [first, end] : in.groups) {
@@ -76,7 +76,7 @@ void judge(Judged& judged, const Seen& seen, const sparsity::Shape& shape, spars
     predictor.predict(seen, std::span(&h, 1), rows, in.rank, low_q.data(), low_k.data(), threads);
     in.q = seen.q + h * shape.head_dim, in.k = seen.k + h * shape.head_dim;
     in.low_q = low_q.data(), in.low_k = low_k.data();
-    judged.figures.heads[at].add(sparsity::found_keys(in, threads), share);
+    judged.figures.heads[at].add(predict::found_keys(in, threads), share);
     judged.figures.ranks_of_head[at] = in.rank;
   }
 }
@@ -87,7 +87,7 @@ PredictorTable study_predictors(Trainer& trainer, data::Source& source,
                                 const std::function<void(std::int64_t done, std::int64_t of)>& progress) {
   const RunConfig& c = trainer.config();
   const lists::TokenOrder order = token_order(c);
-  const sparsity::Shape shape = trainer.sparsity()->shape();
+  const predict::ModelHeads shape = trainer.sparsity()->shape();
   PredictorTable study;
   study.tokens = order.tokens();
   // Bounded work for any length: 1,024 tokens get 64 passes to learn from and 4 to be judged on.
@@ -100,7 +100,7 @@ PredictorTable study_predictors(Trainer& trainer, data::Source& source,
   const std::vector<std::int64_t> groups = lists::spread_groups(order, kMostGroups, 0);
   study.groups = static_cast<std::int64_t>(groups.size());
   const std::vector<std::int32_t> always = lists::tokens_of_frames(order, c.sparsity.keep);
-  sparsity::ProfileInput in;
+  predict::ProfileInput in;
   in.keys = study.tokens, in.head_dim = shape.head_dim, in.size = study.size;
   in.q_stride = in.k_stride = shape.heads * shape.head_dim;
   in.scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
@@ -144,7 +144,7 @@ PredictorTable study_predictors(Trainer& trainer, data::Source& source,
     if (progress) progress(study.learnt + i + 1, passes);
   }
   for (Judged& each : all) {
-    for (const sparsity::FoundKeys& head : each.figures.heads) {
+    for (const predict::FoundKeys& head : each.figures.heads) {
       each.figures.mean.add(head, 1 / static_cast<double>(each.figures.heads.size()));
     }
     study.predictors.push_back(std::move(each.figures));

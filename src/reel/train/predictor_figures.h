@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "reel/sparsity/found_keys.h"
+#include "reel/predict/found_keys.h"
 #include "reel/train/trainer.h"
 
 namespace reel::train {
@@ -15,8 +15,8 @@ namespace reel::train {
 struct PredictorFigures {
   std::string kind;                         // qk or hidden (sparsity/predictor.h)
   std::int64_t rank = 0;                    // 0: qk, head by head from its spectrum
-  std::vector<sparsity::FoundKeys> heads;   // [layers][heads]
-  sparsity::FoundKeys mean;                 // over them
+  std::vector<predict::FoundKeys> heads;    // [layers][heads]
+  predict::FoundKeys mean;                  // over them
   std::vector<std::int64_t> ranks_of_head;  // as used
 };
 

@@ -39,13 +39,13 @@ TEST(StudyPredictors, MoreNumbersFindMoreAllOfThemFindAllAndTheRunStaysAsItIs) {
     ASSERT_EQ(all.heads.size(), 4u);
     EXPECT_LT(few.mean.recall, all.mean.recall);
     EXPECT_LE(few.mean.query_mass, all.mean.query_mass + 1e-6);
-    for (const sparsity::FoundKeys& head : few.heads) {
+    for (const predict::FoundKeys& head : few.heads) {
       EXPECT_GT(head.recall, 0);
       EXPECT_LE(head.query_mass, 1 + 1e-6);
       EXPECT_LE(head.group_mass, 1 + 1e-6);
     }
   }
-  for (const sparsity::FoundKeys& head : of(table, "qk", 24).heads) {
+  for (const predict::FoundKeys& head : of(table, "qk", 24).heads) {
     EXPECT_GT(head.recall, 0.98) << "scores are the true ones, but for rounding";
     EXPECT_NEAR(head.query_mass, 1, 1e-4);
     EXPECT_NEAR(head.group_mass, 1, 1e-4);

@@ -12,7 +12,7 @@
 #include "reel/base/sized.h"
 #include "reel/data/png.h"
 #include "reel/files/file.h"
-#include "reel/sparsity/layer_scores.h"
+#include "reel/predict/layer_scores.h"
 
 namespace reel::train {
 
@@ -89,10 +89,10 @@ class Looking : public model::Context {
   Looking& operator=(const Looking&) = delete;
 
   tape::Tensor attend(int layer, const tape::Tensor& q, const tape::Tensor& k, const tape::Tensor& v,
-                      const sparsity::Origin& origin, const model::Here& here) override {
+                      const predict::Origin& origin, const model::Here& here) override {
     const tape::Tensor out = Context::attend(layer, q, k, v, origin, here);
     const double pairs = static_cast<double>(config_.model.layers * q.dim(2) * q.dim(1));
-    const sparsity::LayerInput in{
+    const predict::LayerInput in{
         .tokens = q.dim(1),
         .heads = q.dim(2),
         .head_dim = q.dim(3),
@@ -103,7 +103,7 @@ class Looking : public model::Context {
         .raster = order_.raster,
         .queries = std::clamp(static_cast<std::int64_t>(kScores / pairs), std::int64_t{1}, kMostQueries),
         .seed = static_cast<std::uint64_t>(layer)};
-    scores_.push_back(sparsity::look_at_scores(in, tape.threads()));
+    scores_.push_back(predict::look_at_scores(in, tape.threads()));
     for (auto& [head, keys] : lists_) heads_.push_back(seen_head(in, layer, head, keys));
     lists_.clear();
     return out;
@@ -129,12 +129,12 @@ class Looking : public model::Context {
     }
   }
 
-  report::GroupKeys::Head seen_head(const sparsity::LayerInput& in, int layer, std::int64_t head,
+  report::GroupKeys::Head seen_head(const predict::LayerInput& in, int layer, std::int64_t head,
                                     const std::vector<std::int32_t>& keys) {
     const auto [first, last] = group_tokens();
     std::vector<std::int32_t> rows;
     for (std::int64_t i = first; i < last; ++i) rows.push_back(static_cast<std::int32_t>(i));
-    const Buffer<float> weights = sparsity::score_rows(in, head, rows, tape.threads());
+    const Buffer<float> weights = predict::score_rows(in, head, rows, tape.threads());
     report::GroupKeys::Head seen{layer, static_cast<int>(head), {}, 0};
     for (std::size_t i = 0; i < rows.size(); ++i) {
       for (const std::int32_t key : keys) {
@@ -153,7 +153,7 @@ class Looking : public model::Context {
   std::int64_t group_ = 0;
   std::map<std::int64_t, std::vector<std::int32_t>> lists_;  // of the layer at hand: keys in tile order
   std::vector<report::GroupKeys::Head> heads_;
-  std::vector<sparsity::LayerScores> scores_;
+  std::vector<predict::LayerScores> scores_;
 };
 
 report::GroupKeys Looking::group(std::span<const float> clip, const data::Format& format) const {
@@ -177,8 +177,8 @@ report::GroupKeys Looking::group(std::span<const float> clip, const data::Format
 
 }  // namespace
 
-report::AttentionFigures attention_figures(std::span<const sparsity::LayerScores> parts) {
-  using sparsity::LayerScores;
+report::AttentionFigures attention_figures(std::span<const predict::LayerScores> parts) {
+  using predict::LayerScores;
   const auto means = [](std::vector<double> sums, std::int64_t count) {
     for (double& x : sums) x = count > 0 ? x / static_cast<double>(count) : kNotKnown;
     return sums;

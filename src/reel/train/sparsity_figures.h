@@ -5,8 +5,8 @@
 #include <span>
 #include <string>
 
+#include "reel/predict/layer_scores.h"
 #include "reel/report/sparsity_page.h"
-#include "reel/sparsity/layer_scores.h"
 #include "reel/train/trainer.h"
 
 namespace reel::train {
@@ -18,6 +18,6 @@ report::SparsitySummary sparsity_summary(const std::string& run, Trainer& traine
                                          const StepNeed& need);
 
 // Means of what was summed, part by part (layers of a model, or heads of one) and over all of them.
-report::AttentionFigures attention_figures(std::span<const sparsity::LayerScores> parts);
+report::AttentionFigures attention_figures(std::span<const predict::LayerScores> parts);
 
 }  // namespace reel::train

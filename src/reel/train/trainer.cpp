@@ -90,7 +90,7 @@ StepReport Trainer::step(const std::function<data::Batch()>& next, Recorder* rec
 std::unique_ptr<sparsity::Controller> make_controller(const RunConfig& config,
                                                       const sparsity::Controller::Options& options) {
   if (!config.sparsity.on()) return nullptr;
-  const sparsity::Shape shape{config.model.layers, config.model.heads, config.model.head_dim};
+  const predict::ModelHeads shape{config.model.layers, config.model.heads, config.model.head_dim};
   return std::make_unique<sparsity::Controller>(config.sparsity, shape, options);
 }
 

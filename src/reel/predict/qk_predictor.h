@@ -1,0 +1,40 @@
+// The predictor `qk`: the layer's own q and k, projected on the leading directions of their second moments
+// (closed_form.h). The moments are running averages over profiled passes; nothing is trained.
+#pragma once
+
+#include "reel/predict/closed_form.h"
+#include "reel/predict/predictor.h"
+
+namespace reel::predict {
+
+class QkPredictor final : public Predictor {
+ public:
+  // rank 0: head by head, as many as keep 98 % of the squared singular values, 8 to 32.
+  QkPredictor(const ModelHeads& shape, std::int64_t rank);
+
+  bool knows(int layer) const override { return known_[static_cast<std::size_t>(layer)] != 0; }
+  std::int64_t rank(int layer, std::int64_t head) const override { return of(layer, head).low.rank; }
+  void predict(const Seen& seen, std::span<const std::int64_t> heads, std::span<const std::int32_t> rows,
+               std::int64_t rank, float* low_q, float* low_k, Threads& threads) const override;
+  bool learns_always() const override { return false; }
+  void learn(const Seen& seen, bool profiled, Threads& threads) override;
+  std::vector<Saved> save() const override;
+  void load(const SafetensorsFile& file) override;
+
+ private:
+  struct Head {
+    Moments q, k;
+    LowRank low;
+  };
+  const Head& of(int layer, std::int64_t head) const {
+    return heads_[static_cast<std::size_t>(layer * shape_.heads + head)];
+  }
+  void refresh(Head& head) const;  // the projections from the moments
+
+  ModelHeads shape_;
+  std::int64_t rank_;
+  std::vector<Head> heads_;
+  std::vector<float> known_;  // a layer each: 1 once it has learnt
+};
+
+}  // namespace reel::predict
