@@ -21,7 +21,7 @@ int main() {
       }
     }
   }
-  const plan::Work work = plan::count_work(plan::lists_of_mask(mask, kHeads, kBlocks, kBlocks), plan::kBlockCost);
+  const plan::Counts work = plan::count_work(plan::lists_of_mask(mask, kHeads, kBlocks, kBlocks), plan::kBlockCost);
   const plan::Partition plain = plan::contiguous(work, 4, 2);
   const plan::Partition planned = plan::make_partition(work, {.ulysses = 4, .ring = 2});
   const double before = plan::rho(plan::tiles(work, plain)), after = plan::rho(plan::tiles(work, planned));

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "reel/plan/baselines.h"
+#include "reel/plan/counts.h"
 #include "reel/plan/gather.h"
 #include "reel/plan/imbalance.h"
 #include "reel/plan/partition.h"
 #include "reel/plan/planner.h"
 #include "reel/plan/reuse.h"
 #include "reel/plan/strategy.h"
-#include "reel/plan/work.h"

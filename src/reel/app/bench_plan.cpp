@@ -14,8 +14,8 @@ namespace reel::app {
 
 namespace {
 
+using plan::Counts;
 using plan::Exchange;
-using plan::Work;
 
 double cpu_seconds() {
   timespec now{};
@@ -41,7 +41,7 @@ struct Case {
   std::vector<lists::KeyLists> lists;
 };
 
-double measure(const Work& work, const plan::Partition& p, Exchange exchange) {
+double measure(const Counts& work, const plan::Partition& p, Exchange exchange) {
   const plan::Tiles t = plan::tiles(work, p);
   return exchange == Exchange::kRing ? plan::rho(t) : plan::rho_no_barrier(t);
 }
@@ -58,7 +58,7 @@ Line run(const Case& c) {
   line.others.assign(plan::baselines().size(), 0.0);
   const auto count = static_cast<double>(c.lists.size());
   for (const lists::KeyLists& lists : c.lists) {
-    const Work work = plan::count_work(lists, plan::kBlockCost);
+    const Counts work = plan::count_work(lists, plan::kBlockCost);
     const double start = cpu_seconds();
     const plan::Partition p =
         plan::make_partition(work, {.ulysses = c.ulysses, .ring = c.ring, .exchange = c.exchange});
@@ -106,7 +106,8 @@ std::vector<Case> cases() {
   return all;
 }
 
-void add_time(Bench& bench, const Work& work, const std::string& name, const plan::Options& options, bool heads_only) {
+void add_time(Bench& bench, const Counts& work, const std::string& name, const plan::Options& options,
+              bool heads_only) {
   constexpr int kRuns = 7;
   plan::Partition p;
   const double ours = best_cpu_seconds(
@@ -136,7 +137,7 @@ void bench_plan(const BenchOptions& options) {
   Threads threads(options.threads);
   Bench bench("plan: one core, CPU time; the work is counted, partitions begin with contiguous ones", threads);
   {
-    const Work work = plan::count_work(plan::video_lists(plan::Kind::kMixed, 40, 1184, 1), plan::kBlockCost);
+    const Counts work = plan::count_work(plan::video_lists(plan::Kind::kMixed, 40, 1184, 1), plan::kBlockCost);
     const std::string shape = "40 heads x 1184 x 1184 blocks";
     add_time(bench, work, shape + ", heads on 8", {.ulysses = 8, .ring = 1}, true);
     add_time(bench, work, shape + ", 2 x 4 gather", {.ulysses = 2, .ring = 4, .exchange = Exchange::kGather}, false);

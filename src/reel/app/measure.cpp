@@ -87,9 +87,9 @@ cost::Machine measure_machine(Threads& threads, double seconds) {
   for (const auto& [name, bytes] : levels) {
     if (bytes <= 0) continue;
     const auto size = static_cast<std::size_t>(bytes);
-    machine.levels.push_back({name, bytes, kernels::bandwidth(kernels::Traffic::kRead, size, threads, seconds),
-                              kernels::bandwidth(kernels::Traffic::kWrite, size, threads, seconds),
-                              kernels::bandwidth(kernels::Traffic::kCopy, size, threads, seconds)});
+    machine.levels.push_back({name, bytes, kernels::bandwidth(kernels::Access::kRead, size, threads, seconds),
+                              kernels::bandwidth(kernels::Access::kWrite, size, threads, seconds),
+                              kernels::bandwidth(kernels::Access::kCopy, size, threads, seconds)});
   }
   return machine;
 }

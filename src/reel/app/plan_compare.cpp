@@ -85,7 +85,7 @@ void plan_compare(const PlanOptions& options) {
   const PlanInput input = read_plan_input(options.files.front());
   const cost::Cluster cluster = cost::load_cluster(options.cluster);
   const Costing costing = costing_of(input, options.cluster, options.head_dim);
-  const plan::Work work = count_work(input, costing.cost, options.ranks);
+  const plan::Counts work = count_work(input, costing.cost, options.ranks);
   constexpr double kGib = 1024.0 * 1024 * 1024;
   if (!(options.memory_gib > 0))
     throw Error(fmt::format("--memory is {}", options.memory_gib), "use GiB above 0, as 40");

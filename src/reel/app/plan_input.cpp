@@ -114,7 +114,7 @@ Costing costing_of(const PlanInput& input, const std::string& cluster, std::int6
   return describe(plan::group_cost(measured, input.group_queries(), head_dim), "on this machine");
 }
 
-plan::Work count_work(const PlanInput& input, const plan::GroupCost& cost, int ranks) {
+plan::Counts count_work(const PlanInput& input, const plan::GroupCost& cost, int ranks) {
   try {
     return plan::count_work(input.lists, cost, ranks);
   } catch (const Error& error) {

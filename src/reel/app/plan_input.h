@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "reel/lists/key_lists.h"
-#include "reel/plan/work.h"
+#include "reel/plan/counts.h"
 
 namespace reel::app {
 
@@ -30,7 +30,7 @@ struct Costing {
 // measured on this CPU; else keys. The text says why.
 Costing costing_of(const PlanInput& input, const std::string& cluster, std::int64_t head_dim);
 
-plan::Work count_work(const PlanInput& input, const plan::GroupCost& cost, int ranks);
+plan::Counts count_work(const PlanInput& input, const plan::GroupCost& cost, int ranks);
 
 // The files that shell patterns name, numbers in names by their value: step-2 before step-10.
 std::vector<std::string> matching_files(const std::vector<std::string>& patterns);

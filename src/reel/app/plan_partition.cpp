@@ -15,12 +15,12 @@ namespace reel::app {
 
 namespace {
 
+using plan::Counts;
 using plan::Indices;
 using plan::Partition;
-using plan::Work;
 
 // A column of the work is a run of key blocks; files speak of blocks.
-std::vector<std::vector<Indices>> in_blocks(const Partition& partition, const Work& work) {
+std::vector<std::vector<Indices>> in_blocks(const Partition& partition, const Counts& work) {
   std::vector<std::vector<Indices>> blocks;
   for (const auto& columns : partition.keys) {
     Indices place = plan::bins_of(columns, work.columns), place_of_block;
@@ -37,7 +37,7 @@ struct Planned {
   double seconds = 0;
 };
 
-std::string to_json(const Planned& r, const Work& work) {
+std::string to_json(const Planned& r, const Counts& work) {
   const nlohmann::ordered_json out = {
       {"ranks", r.partition.ranks()},
       {"ulysses", r.partition.ulysses},
@@ -61,7 +61,7 @@ std::vector<double> over_mean(const plan::Tiles& tiles) {
   return work;
 }
 
-report::OwnerMap owners_of(const Partition& p, const Work& work) {
+report::OwnerMap owners_of(const Partition& p, const Counts& work) {
   report::OwnerMap map;
   map.title = "Ranks by head and query group";
   map.rows = static_cast<int>(work.rows);
@@ -79,7 +79,7 @@ report::OwnerMap owners_of(const Partition& p, const Work& work) {
 }
 
 void write_page(const PlanOptions& options, const PlanInput& input, const Costing& costing, const Planned& r,
-                const Work& work) {
+                const Counts& work) {
   report::PlanPage page;
   page.name = std::filesystem::path(input.path).filename().string();
   page.subtitle = fmt::format("{} heads, {} query groups, {} key blocks, {} ranks, {}", work.heads, work.rows,
@@ -105,7 +105,7 @@ void write_page(const PlanOptions& options, const PlanInput& input, const Costin
   report::plan_page(page).write(options.report);
 }
 
-void print(const PlanInput& input, const Costing& costing, const Planned& r, const Work& work) {
+void print(const PlanInput& input, const Costing& costing, const Planned& r, const Counts& work) {
   fmt::print("{}: {} heads, {} query groups, {} key blocks, density {:.3f}\n", input.path, work.heads, work.rows,
              work.blocks, input.lists.density());
   fmt::print("work of a query group: {}\n\n", costing.text);
@@ -134,7 +134,7 @@ void plan_partition(const PlanOptions& options) {
   if (options.files.size() != 1) throw Error("plan partition takes one file", "for many steps: reel plan steps");
   const PlanInput input = read_plan_input(options.files.front());
   const Costing costing = costing_of(input, options.cluster, options.head_dim);
-  const Work work = count_work(input, costing.cost, options.ranks);
+  const Counts work = count_work(input, costing.cost, options.ranks);
   Planned r;
   const Timer timer;
   r.partition =

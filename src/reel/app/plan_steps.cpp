@@ -32,7 +32,7 @@ Steps run(const PlanOptions& options) {
   for (const std::string& file : out.files) {
     const PlanInput input = read_plan_input(file);
     const Costing costing = costing_of(input, options.cluster, options.head_dim);
-    const plan::Work work = count_work(input, costing.cost, options.ranks);
+    const plan::Counts work = count_work(input, costing.cost, options.ranks);
     if (!reuse) {
       out.cost = costing.text;
       if (planner.ulysses == 0) {

@@ -65,12 +65,12 @@ report::Html restored_clips(const Quality& quality) {
   const std::int64_t seed = quality.seeds.front();
   const std::vector<RestoredPictures>& first = quality.run("dense", seed)->restored;
   const auto clip = [&](std::string png, std::size_t frames, std::string caption) {
-    return report::Clip{.png = std::move(png),
-                        .frames = static_cast<int>(frames),
-                        .width = static_cast<int>(quality.format.width),
-                        .height = static_cast<int>(quality.format.height),
-                        .fps = quality.fps,
-                        .caption = std::move(caption)};
+    return report::ClipStrip{.png = std::move(png),
+                             .frames = static_cast<int>(frames),
+                             .width = static_cast<int>(quality.format.width),
+                             .height = static_cast<int>(quality.format.height),
+                             .fps = quality.fps,
+                             .caption = std::move(caption)};
   };
   std::vector<report::ClipRow> rows;
   for (std::size_t i = 0; i < first.size(); ++i) {

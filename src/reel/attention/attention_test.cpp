@@ -4,8 +4,8 @@
 
 #include <cstring>
 
+#include "reel/attention/cut_blocks.h"
 #include "reel/attention/testing.h"
-#include "reel/attention/work.h"
 
 namespace reel::attention {
 namespace {

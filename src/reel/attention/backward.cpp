@@ -4,7 +4,7 @@
 
 #include "reel/attention/attention.h"
 #include "reel/attention/blocks.h"
-#include "reel/attention/work.h"
+#include "reel/attention/cut_blocks.h"
 #include "reel/kernels/cpu.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -271,7 +271,7 @@ void run_backward(const Input& in, const lists::KeyLists* lists, const Gradients
   if (heads == 0) return;
   if (shape.queries > 0) check_memory("lse", g.lse);
   const auto d = static_cast<std::size_t>(shape.head_dim);
-  const Work work = cut_backward(shape, lists);
+  const Blocks work = cut_backward(shape, lists);
 
   const std::size_t size = static_cast<std::size_t>(shape.keys) * d;
   std::vector<PartGradients> parts(static_cast<std::size_t>(heads));

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "reel/attention/work.h"
+#include "reel/attention/cut_blocks.h"
 
 namespace reel::attention {
 
@@ -80,7 +80,7 @@ class BlockLists {
   explicit BlockLists(const lists::KeyLists* lists) : lists_(lists) {}
 
   // Runs of work.blocks[i] and of the block after it, if that belongs to the unit too.
-  std::pair<KeyRun, KeyRun> runs(const Work& work, const Unit& unit, std::int64_t i) {
+  std::pair<KeyRun, KeyRun> runs(const Blocks& work, const Unit& unit, std::int64_t i) {
     const KeyRun now = i == unit.first ? run(work.blocks[static_cast<std::size_t>(i)]) : next_;
     next_ = i + 1 < unit.last ? run(work.blocks[static_cast<std::size_t>(i + 1)]) : KeyRun{nullptr, 0};
     return {now, next_};

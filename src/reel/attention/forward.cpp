@@ -4,7 +4,7 @@
 
 #include "reel/attention/attention.h"
 #include "reel/attention/blocks.h"
-#include "reel/attention/work.h"
+#include "reel/attention/cut_blocks.h"
 #include "reel/kernels/cpu.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -188,7 +188,7 @@ namespace {
 constexpr double kLeastReads = 8, kMostCopies = 256.0 * (1 << 20);  // of a row on average; bytes
 constexpr std::int64_t kCopyRows = 512;                             // of a chunk
 
-Input side_by_side(const Input& in, const Work& work, Threads& threads) {
+Input side_by_side(const Input& in, const Blocks& work, Threads& threads) {
   const Shape& s = in.shape;
   const std::int64_t rows = s.batch * s.heads * s.keys, floats = rows * s.head_dim;
   double reads = 0;
@@ -218,7 +218,7 @@ void run_forward(const Input& given, const lists::KeyLists* lists, const Partial
   check_view("out", result.out, shape, shape.queries);
   if (shape.batch * shape.heads * shape.queries == 0) return;
   check_memory("lse", result.lse);
-  const Work work = cut_forward(shape, lists);
+  const Blocks work = cut_forward(shape, lists);
   const Input in = side_by_side(given, work, threads);
   const auto d = static_cast<std::size_t>(shape.head_dim);
   const auto compute = REEL_DISPATCH(ForwardOneBlock);

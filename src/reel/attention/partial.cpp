@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "reel/attention/attention.h"
-#include "reel/attention/work.h"
+#include "reel/attention/cut_blocks.h"
 
 namespace reel::attention {
 

@@ -13,10 +13,10 @@ namespace {
 double real(std::int64_t value) { return static_cast<double>(value); }
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-const char* pass_name(Pass pass) { return pass == Pass::kForward ? "forward" : "backward"; }
+const char* pass_name(Direction pass) { return pass == Direction::kForward ? "forward" : "backward"; }
 
 // Flash attention's backward pass computes five products where forward has two.
-double products(Pass pass) { return pass == Pass::kForward ? 4 : 10; }
+double products(Direction pass) { return pass == Direction::kForward ? 4 : 10; }
 
 // Queries that one SM of a flash kernel does at a time.
 constexpr std::int64_t kQueryTile = 128;
@@ -36,12 +36,12 @@ std::string kernel_name(const Gemm& g) {
   return name;
 }
 
-std::string kernel_name(const Attention& a, Pass pass) {
+std::string kernel_name(const Attention& a, Direction pass) {
   return fmt::format("attention {} {}x{}x{}x{} {}{}", pass_name(pass), a.batch * a.heads, a.queries, a.keys, a.head_dim,
                      a.flash ? "flash" : "unfused", a.causal ? " causal" : "");
 }
 
-std::string kernel_name(const SparseAttention& a, Pass pass) {
+std::string kernel_name(const SparseAttention& a, Direction pass) {
   return fmt::format("sparse {} {}x{}x{}x{} group={} sparsity={}", pass_name(pass), a.batch * a.heads, a.queries,
                      a.keys, a.head_dim, a.group, a.sparsity);
 }
@@ -75,10 +75,10 @@ double DeviceCost::seconds(const Gemm& g) const {
   return std::max(compute, memory) + device_->launch;
 }
 
-double DeviceCost::dense_rate(double head_dim, Pass pass) const {
+double DeviceCost::dense_rate(double head_dim, Direction pass) const {
   const AttentionConstants& c = device_->attention;
-  const double at_128 = pass == Pass::kForward ? c.forward_128 : c.backward_128;
-  const double at_64 = pass == Pass::kForward ? c.forward_64 : c.backward_64;
+  const double at_128 = pass == Direction::kForward ? c.forward_128 : c.backward_128;
+  const double at_64 = pass == Direction::kForward ? c.forward_64 : c.backward_64;
   // Between the two published head sizes along the logarithm, level above, and in proportion below: a head of 32 has
   // half of the products for the same softmax.
   const double share = head_dim >= 128  ? at_128
@@ -87,7 +87,7 @@ double DeviceCost::dense_rate(double head_dim, Pass pass) const {
   return device_->gemm.peak_bf16 * share;
 }
 
-double DeviceCost::seconds(const Attention& a, Pass pass) const {
+double DeviceCost::seconds(const Attention& a, Direction pass) const {
   if (a.batch <= 0 || a.heads <= 0 || a.queries <= 0 || a.keys <= 0 || a.head_dim <= 0) return 0;
   if (measured_ != nullptr) {
     if (const auto measured = measured_->find(kernel_name(a, pass))) return *measured;
@@ -104,28 +104,28 @@ double DeviceCost::seconds(const Attention& a, Pass pass) const {
   const std::int64_t kv_heads = a.kv_heads > 0 ? a.kv_heads : a.heads;
   const double once = 2 * kBf16Bytes * real(a.batch) * real(a.head_dim) *
                       (real(a.heads) * real(a.queries) + real(kv_heads) * real(a.keys));
-  const double bytes = (pass == Pass::kForward ? 1 : 2) * once;
+  const double bytes = (pass == Direction::kForward ? 1 : 2) * once;
   const double memory = bytes / (device_->memory.bandwidth * device_->memory.efficiency);
   return std::max(compute, memory) + device_->launch;
 }
 
 // Two batched products (four backward), and passes of softmax over the scores between them.
-double DeviceCost::unfused_seconds(const Attention& a, Pass pass) const {
+double DeviceCost::unfused_seconds(const Attention& a, Direction pass) const {
   const std::int64_t batch = a.batch * a.heads;
   const Gemm scores{a.queries, a.keys, a.head_dim, batch}, mix{a.queries, a.head_dim, a.keys, batch};
   const double once = seconds(scores) + seconds(mix);
   const double bytes = device_->attention.softmax_bytes * real(batch) * real(a.queries) * real(a.keys);
-  return (pass == Pass::kForward ? 1 : 2) * once + memory_seconds(bytes);
+  return (pass == Direction::kForward ? 1 : 2) * once + memory_seconds(bytes);
 }
 
-double DeviceCost::seconds(const SparseAttention& a, Pass pass) const {
+double DeviceCost::seconds(const SparseAttention& a, Direction pass) const {
   if (a.batch <= 0 || a.heads <= 0 || a.queries <= 0 || a.keys <= 0 || a.head_dim <= 0) return 0;
   if (measured_ != nullptr) {
     if (const auto measured = measured_->find(kernel_name(a, pass))) return *measured;
   }
   REEL_CHECK(a.group > 0 && a.sparsity >= 0 && a.sparsity <= 1);
   const AttentionConstants& c = device_->attention;
-  const bool forward = pass == Pass::kForward;
+  const bool forward = pass == Direction::kForward;
   const double heads = real(a.batch) * real(a.heads);
   const double pairs = heads * real(a.queries) * real(a.keys) * (1 - a.sparsity);
   const double share =

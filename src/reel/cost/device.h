@@ -22,7 +22,7 @@ struct Gemm {
   bool ragged = false;  // m is the mean of a batch whose rows differ: half a tile more for each, in the mean
 };
 
-enum class Pass { kForward, kBackward };
+enum class Direction { kForward, kBackward };
 
 // Attention of `queries` to `keys` tokens. Grouped-query attention computes as much as with all its heads and reads
 // less.
@@ -56,8 +56,8 @@ const char* kernel_class_name(KernelClass kind);  // "gemm", "attention", "memor
 //   attention forward 16x4096x4096x128 flash      batch*heads x queries x keys x head_dim; or "unfused"; then " causal"
 //   sparse backward 16x65536x65536x128 group=64 sparsity=0.9
 std::string kernel_name(const Gemm& gemm);
-std::string kernel_name(const Attention& attention, Pass pass);
-std::string kernel_name(const SparseAttention& attention, Pass pass);
+std::string kernel_name(const Attention& attention, Direction pass);
+std::string kernel_name(const SparseAttention& attention, Direction pass);
 
 class DeviceCost {
  public:
@@ -66,8 +66,8 @@ class DeviceCost {
       : device_(&device), measured_(measured) {}
 
   double seconds(const Gemm& gemm) const;  // Error: fp8 on a device without it
-  double seconds(const Attention& attention, Pass pass) const;
-  double seconds(const SparseAttention& attention, Pass pass) const;
+  double seconds(const Attention& attention, Direction pass) const;
+  double seconds(const SparseAttention& attention, Direction pass) const;
   double seconds(const Selection& selection) const;
   double memory_seconds(double bytes) const;          // read and written, by one kernel
   double optimizer_seconds(double parameters) const;  // Adam on the parameters that this device updates
@@ -79,8 +79,8 @@ class DeviceCost {
   const Device& device() const { return *device_; }
 
  private:
-  double dense_rate(double head_dim, Pass pass) const;  // flop/s of fused attention, long sequences
-  double unfused_seconds(const Attention& attention, Pass pass) const;
+  double dense_rate(double head_dim, Direction pass) const;  // flop/s of fused attention, long sequences
+  double unfused_seconds(const Attention& attention, Direction pass) const;
 
   const Device* device_;
   const KernelTable* measured_;

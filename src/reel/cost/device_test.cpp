@@ -84,7 +84,7 @@ TEST(Device, FlashAttentionIsNearPublishedRates) {
     const Attention a{16384 / length, 2048 / head_dim, 0, length, length, head_dim, causal};
     const double pairs = static_cast<double>(a.batch * a.heads * length * length) * (causal ? 0.5 : 1);
     return 14e-12 * pairs * static_cast<double>(head_dim) /
-           (cost.seconds(a, Pass::kForward) + cost.seconds(a, Pass::kBackward));
+           (cost.seconds(a, Direction::kForward) + cost.seconds(a, Direction::kBackward));
   };
   const std::int64_t lengths[] = {512, 1024, 2048, 4096, 8192, 16384};
   const double full_128[] = {150, 173, 187, 196, 201, 203}, full_64[] = {132, 153, 162, 171, 175, 176};
@@ -100,10 +100,10 @@ TEST(Device, UnfusedAttentionPaysForItsScores) {
   const Cluster a100 = cluster("a100-selene");
   const DeviceCost cost(a100.device);
   Attention a{1, 16, 0, 2048, 2048, 128, true};
-  const double fused = cost.seconds(a, Pass::kForward);
+  const double fused = cost.seconds(a, Direction::kForward);
   a.flash = false;
-  EXPECT_GT(cost.seconds(a, Pass::kForward), 2 * fused);
-  EXPECT_GT(cost.seconds(a, Pass::kBackward), cost.seconds(a, Pass::kForward));
+  EXPECT_GT(cost.seconds(a, Direction::kForward), 2 * fused);
+  EXPECT_GT(cost.seconds(a, Direction::kBackward), cost.seconds(a, Direction::kForward));
 }
 
 // DSV's published log: H100, 64k tokens, 4 heads of 128, groups of 32; milliseconds.
@@ -114,12 +114,12 @@ TEST(Device, ListSparseAttentionIsNearPublishedTimes) {
                backward[] = {193.6, 147.9, 102.7, 57.4, 27.2};
   for (int i = 0; i < 5; ++i) {
     const SparseAttention a{1, 4, 65536, 65536, 128, 32, sparsity[i]};
-    EXPECT_NEAR(1e3 * cost.seconds(a, Pass::kForward) / forward[i], 1, 0.06) << sparsity[i];
-    EXPECT_NEAR(1e3 * cost.seconds(a, Pass::kBackward) / backward[i], 1, 0.06) << sparsity[i];
+    EXPECT_NEAR(1e3 * cost.seconds(a, Direction::kForward) / forward[i], 1, 0.06) << sparsity[i];
+    EXPECT_NEAR(1e3 * cost.seconds(a, Direction::kBackward) / backward[i], 1, 0.06) << sparsity[i];
   }
   EXPECT_NEAR(1e3 * cost.seconds(Selection{1, 4, 65536, 65536, 32, 1, 16}) / 5.2, 1, 0.05);
   const SparseAttention small{1, 4, 65536, 65536, 128, 16, 0.9}, large{1, 4, 65536, 65536, 128, 128, 0.9};
-  EXPECT_GT(cost.seconds(small, Pass::kForward), 1.5 * cost.seconds(large, Pass::kForward));
+  EXPECT_GT(cost.seconds(small, Direction::kForward), 1.5 * cost.seconds(large, Direction::kForward));
 }
 
 TEST(Device, MeasuredTimesReplaceTheModels) {
@@ -137,9 +137,9 @@ TEST(Device, MeasuredTimesReplaceTheModels) {
   EXPECT_EQ(cost.seconds(Gemm{4096, 1024, 512, 2}), 1.5);
   EXPECT_EQ(cost.seconds(Gemm{4096, 1024, 513}), model.seconds(Gemm{4096, 1024, 513}));
   const Attention attention{2, 4, 0, 2048, 2048, 64, true};
-  EXPECT_EQ(cost.seconds(attention, Pass::kBackward), 2.5);
-  EXPECT_EQ(cost.seconds(attention, Pass::kForward), model.seconds(attention, Pass::kForward));
-  EXPECT_EQ(cost.seconds(SparseAttention{1, 8, 2048, 2048, 64, 64, 0.9}, Pass::kForward), 3.5);
+  EXPECT_EQ(cost.seconds(attention, Direction::kBackward), 2.5);
+  EXPECT_EQ(cost.seconds(attention, Direction::kForward), model.seconds(attention, Direction::kForward));
+  EXPECT_EQ(cost.seconds(SparseAttention{1, 8, 2048, 2048, 64, 64, 0.9}, Direction::kForward), 3.5);
 }
 
 TEST(Device, WrongKernelTablesAreNamedWithTheirLine) {

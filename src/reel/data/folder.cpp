@@ -35,7 +35,7 @@ void Folder::read_clip(Split split, std::int64_t index, Clip& out) {
   const auto& clips = held_.of(split);
   const auto count = static_cast<std::int64_t>(clips.size());
   const auto& entry = list_.entries[static_cast<std::size_t>(clips[static_cast<std::size_t>(index % count)])];
-  Cut cut;
+  Excerpt cut;
   cut.frames = format().frames;
   cut.height = format().height;
   cut.width = format().width;

@@ -27,7 +27,7 @@ namespace {
 }  // namespace
 
 std::string mp4_bytes(std::span<const Image>, double, std::int64_t) { left_out(); }
-Video read_video(const std::string&, const Cut&) { left_out(); }
+Video read_video(const std::string&, const Excerpt&) { left_out(); }
 
 #endif
 

@@ -22,7 +22,7 @@ void write_mp4(const std::string& path, std::span<const Image> frames, double fp
                std::int64_t scale = 0);  // atomically
 
 // What to take of a video.
-struct Cut {
+struct Excerpt {
   std::int64_t frames = 0;             // 0: every frame of the file; fps, stride and start do not matter then
   std::int64_t height = 0, width = 0;  // 0: as the file; else the picture is scaled to cover this, and its centre taken
   double fps = 0;                      // 0: as the file
@@ -38,6 +38,6 @@ struct Video {
 // Frames at a constant rate (as they come where all are read), turned upright and with square pixels. The file is
 // entered at the key frame before the start. An Error says why a file cannot be read: missing, not a video, damaged
 // where it is needed, too short.
-Video read_video(const std::string& path, const Cut& cut = {});
+Video read_video(const std::string& path, const Excerpt& cut = {});
 
 }  // namespace reel::data

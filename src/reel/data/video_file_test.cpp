@@ -113,7 +113,7 @@ TEST_F(VideoFiles, EveryStartIsPossibleAndNoneTooLate) {
   REEL_NEEDS_VIDEO();
   write_mp4(path("a.mp4"), numbered_frames(28, 16, 16), 10, 2);  // key frames at 0, 12 and 24, frames that refer ahead
   for (int first = 0; first <= 28 - 7; ++first) {
-    const Cut cut{.frames = 4, .stride = 2, .start = (first + 0.5) / 22};
+    const Excerpt cut{.frames = 4, .stride = 2, .start = (first + 0.5) / 22};
     EXPECT_EQ(numbers_of(read_video(path("a.mp4"), cut).frames), (Numbers{first, first + 2, first + 4, first + 6}));
   }
   EXPECT_EQ(numbers_of(read_video(path("a.mp4"), {.frames = 28, .start = 0.99}).frames).front(), 0);

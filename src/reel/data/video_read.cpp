@@ -161,7 +161,7 @@ Image turned(Image image, int quarters) {
 // Decoded frames to pictures of the size that is wanted.
 class Painter {
  public:
-  Painter(const Reader& reader, const Cut& cut) : reader_(reader), turns_(reader.quarter_turns()) {
+  Painter(const Reader& reader, const Excerpt& cut) : reader_(reader), turns_(reader.quarter_turns()) {
     height_ = turns_ % 2 == 0 ? cut.height : cut.width;
     width_ = turns_ % 2 == 0 ? cut.width : cut.height;
   }
@@ -234,7 +234,7 @@ std::vector<Image> take(Reader& reader, Painter& painter, std::int64_t frames, d
 
 }  // namespace
 
-Video read_video(const std::string& path, const Cut& cut) {
+Video read_video(const std::string& path, const Excerpt& cut) {
   REEL_CHECK(cut.frames >= 0 && cut.stride >= 1 && cut.fps >= 0 && (cut.height == 0) == (cut.width == 0));
   Reader reader(path);
   Painter painter(reader, cut);

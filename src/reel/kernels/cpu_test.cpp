@@ -48,8 +48,8 @@ TEST(Cpu, ProbingForTilesDoesNotKillTheProgram) { EXPECT_EQ(amx_works(), amx_wor
 TEST(Peak, RatesAreOfThisWorld) {
   Threads threads(1);
   EXPECT_GT(peak_flops(threads, 0.02), 1e8);
-  EXPECT_GT(bandwidth(Traffic::kRead, 16 << 10, threads, 0.01), 1e8);
-  EXPECT_GT(bandwidth(Traffic::kCopy, 1 << 20, threads, 0.01), 1e7);
+  EXPECT_GT(bandwidth(Access::kRead, 16 << 10, threads, 0.01), 1e8);
+  EXPECT_GT(bandwidth(Access::kCopy, 1 << 20, threads, 0.01), 1e7);
 }
 
 }  // namespace

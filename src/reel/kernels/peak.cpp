@@ -109,12 +109,12 @@ double peak_flops(Threads& threads, double seconds) {
   });
 }
 
-double bandwidth(Traffic traffic, std::size_t bytes, Threads& threads, double seconds) {
+double bandwidth(Access traffic, std::size_t bytes, Threads& threads, double seconds) {
   const std::size_t floats = std::max<std::size_t>(1024, bytes / sizeof(float) / 1024 * 1024);
   std::vector<Buffer<float>> from, to;
   for (int thread = 0; thread < threads.count(); ++thread) {
     // Half for the source and half for the target, so that both fit where `bytes` fit.
-    const std::size_t half = traffic == Traffic::kCopy ? std::max<std::size_t>(512, floats / 2) : floats;
+    const std::size_t half = traffic == Access::kCopy ? std::max<std::size_t>(512, floats / 2) : floats;
     from.push_back(Buffer<float>::zeros(half));
     to.push_back(Buffer<float>::zeros(half));
   }
@@ -123,7 +123,7 @@ double bandwidth(Traffic traffic, std::size_t bytes, Threads& threads, double se
     const auto t = static_cast<std::size_t>(thread);
     const std::size_t n = from[t].size(), passes = std::max<std::size_t>(1, (4u << 20) / n);
     for (std::size_t i = 0; i < passes; ++i) pass(static_cast<int>(traffic), from[t].data(), to[t].data(), n);
-    return static_cast<double>(passes * n * sizeof(float)) * (traffic == Traffic::kCopy ? 2 : 1);
+    return static_cast<double>(passes * n * sizeof(float)) * (traffic == Access::kCopy ? 2 : 1);
   });
 }
 

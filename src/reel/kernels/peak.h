@@ -13,7 +13,7 @@ double peak_flops(Threads& threads, double seconds = 0.2);
 
 // Bytes per second that all threads together read from (sum of an array), write to (fill) or copy (bytes read +
 // written) arrays of `bytes` per thread: in a cache where they fit there.
-enum class Traffic { kRead, kWrite, kCopy };
-double bandwidth(Traffic traffic, std::size_t bytes, Threads& threads, double seconds = 0.1);
+enum class Access { kRead, kWrite, kCopy };
+double bandwidth(Access traffic, std::size_t bytes, Threads& threads, double seconds = 0.1);
 
 }  // namespace reel::kernels

@@ -115,7 +115,7 @@ double gain_of(const Loads& loads, int b, std::int32_t x, int c, std::int32_t y)
 // The best exchange between two bins that the counts allow.
 class Finder {
  public:
-  Finder(const Items& items, Counts counts) : items_(items), counts_(counts) {}
+  Finder(const Items& items, Sizes counts) : items_(items), counts_(counts) {}
 
   Trade best(const Loads& loads, int b, int c, Effort& effort) {
     const Indices &of_b = loads.members(b), &of_c = loads.members(c);
@@ -148,7 +148,7 @@ class Finder {
     for (std::size_t i = turn_ % step; i < members.size(); i += step) visit(members[i]);
     effort.operations -= 4 * items_.dims * static_cast<std::int64_t>(members.size() / step);  // not vectorised
   }
-  bool may_hand_over(std::int64_t from, std::int64_t to) const { return counts_ == Counts::kAny || from > to; }
+  bool may_hand_over(std::int64_t from, std::int64_t to) const { return counts_ == Sizes::kAny || from > to; }
 
   void copy_weights(const Indices& of_c) {
     const std::size_t m = of_c.size();
@@ -180,7 +180,7 @@ class Finder {
   }
 
   const Items& items_;
-  Counts counts_;
+  Sizes counts_;
   std::uint64_t turn_ = 0;
   std::vector<float> weights_, gap_, change_;
 };
@@ -191,14 +191,14 @@ struct Room {
   Room(std::int64_t items, int bins) : least(items / bins), larger(items % bins) {}
 };
 
-double least_ratio(const Items& items, int bins, Counts counts) {
+double least_ratio(const Items& items, int bins, Sizes counts) {
   if (items.dims != 1 || items.count == 0) return 1;
   std::vector<float> sorted(items.weight.begin(), items.weight.end());
   std::sort(sorted.begin(), sorted.end());
   const double total = std::accumulate(sorted.begin(), sorted.end(), 0.0);
   if (total <= 0) return 1;
   double heaviest = static_cast<double>(sorted.back());
-  if (counts == Counts::kEqual && items.count >= bins) {
+  if (counts == Sizes::kEqual && items.count >= bins) {
     heaviest = std::accumulate(sorted.begin(), sorted.begin() + (items.count / bins - 1), heaviest);
   }
   return std::max(1.0, heaviest * bins / total);
@@ -268,7 +268,7 @@ void descend(Loads& loads, Finder& finder, Effort& effort) {
 }
 
 // A few random exchanges, half of them with the fullest bin.
-void shake(Loads& loads, Counts counts, const Random& random, std::uint64_t& draw) {
+void shake(Loads& loads, Sizes counts, const Random& random, std::uint64_t& draw) {
   const auto below = [&](std::size_t limit) { return static_cast<int>(random.below(draw++, limit)); };
   const auto bins = static_cast<std::size_t>(loads.bins());
   const int times = 1 + below(3);
@@ -284,7 +284,7 @@ void shake(Loads& loads, Counts counts, const Random& random, std::uint64_t& dra
     if (loads.members(b).empty() || loads.members(c).empty()) continue;
     const std::int32_t x = loads.members(b)[static_cast<std::size_t>(below(loads.members(b).size()))];
     const std::int32_t y = loads.members(c)[static_cast<std::size_t>(below(loads.members(c).size()))];
-    loads.exchange(b, x, c, counts == Counts::kAny && below(2) == 0 ? -1 : y);
+    loads.exchange(b, x, c, counts == Sizes::kAny && below(2) == 0 ? -1 : y);
   }
 }
 
@@ -294,7 +294,7 @@ double ratio(const Items& items, int bins, const Indices& bin_of_item) {
   return Loads(items, bins, bin_of_item).ratio();
 }
 
-Indices deal(const Items& items, int bins, Counts counts) {
+Indices deal(const Items& items, int bins, Sizes counts) {
   const auto n = static_cast<std::size_t>(items.count);
   std::vector<float> sum(n, 0.0f);
   for (int d = 0; d < items.dims; ++d) {
@@ -314,7 +314,7 @@ Indices deal(const Items& items, int bins, Counts counts) {
     double least = std::numeric_limits<double>::infinity();
     for (int b = 0; b < bins; ++b) {
       const std::int64_t has = held[static_cast<std::size_t>(b)];
-      if (counts == Counts::kEqual && has >= room.least + (room.larger > 0 ? 1 : 0)) continue;
+      if (counts == Sizes::kEqual && has >= room.least + (room.larger > 0 ? 1 : 0)) continue;
       double dot = 0, all = 0;  // with one dimension and nothing in it yet, the sum decides
       for (int d = 0; d < items.dims; ++d) {
         const double l = load[static_cast<std::size_t>(b * items.dims + d)];
@@ -335,7 +335,7 @@ Indices deal(const Items& items, int bins, Counts counts) {
   return bin_of_item;
 }
 
-double refine(const Items& items, int bins, Counts counts, Effort& effort, Indices& bin_of_item) {
+double refine(const Items& items, int bins, Sizes counts, Effort& effort, Indices& bin_of_item) {
   Loads loads(items, bins, bin_of_item);
   Finder finder(items, counts);
   descend(loads, finder, effort);
@@ -343,7 +343,7 @@ double refine(const Items& items, int bins, Counts counts, Effort& effort, Indic
   return loads.ratio();
 }
 
-double search(const Items& items, int bins, Counts counts, Effort& effort, Indices& bin_of_item) {
+double search(const Items& items, int bins, Sizes counts, Effort& effort, Indices& bin_of_item) {
   Loads best(items, bins, bin_of_item);
   Finder finder(items, counts);
   descend(best, finder, effort);

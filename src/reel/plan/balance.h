@@ -28,7 +28,7 @@ struct Items {
   bool alike = false;
 };
 
-enum class Counts {
+enum class Sizes {
   kEqual,  // of items in a bin: as equal as whole numbers can be
   kAny,
 };
@@ -37,7 +37,7 @@ double ratio(const Items& items, int bins, const Indices& bin_of_item);
 
 // Longest processing time first: items by descending weight, each to the bin (with room) that it fits best; with one
 // dimension that is the emptiest.
-Indices deal(const Items& items, int bins, Counts counts);
+Indices deal(const Items& items, int bins, Sizes counts);
 
 struct Effort {
   double target = 1;        // a ratio that is good enough
@@ -46,9 +46,9 @@ struct Effort {
 
 // Exchanges items between bins, beginning with `bins_of_items`, until the ratio is good enough or no exchange helps.
 // From a ratio that is good enough nothing moves. Returns the ratio.
-double refine(const Items& items, int bins, Counts counts, Effort& effort, Indices& bin_of_item);
+double refine(const Items& items, int bins, Sizes counts, Effort& effort, Indices& bin_of_item);
 
 // refine, then shaken and refined again while there is effort left; keeps the best.
-double search(const Items& items, int bins, Counts counts, Effort& effort, Indices& bin_of_item);
+double search(const Items& items, int bins, Sizes counts, Effort& effort, Indices& bin_of_item);
 
 }  // namespace reel::plan

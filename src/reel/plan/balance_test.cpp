@@ -24,18 +24,18 @@ std::vector<int> counts_of(const Indices& bin, int bins) {
 }
 
 TEST(Balance, DealIsLongestFirst) {
-  EXPECT_EQ(deal(items_of({5, 4, 3, 3, 3}), 2, Counts::kAny), (Indices{0, 1, 1, 0, 1}));
-  EXPECT_EQ(deal(items_of({9, 1, 1, 1}), 2, Counts::kAny), (Indices{0, 1, 1, 1}));
-  EXPECT_EQ(deal(items_of({9, 1, 1, 1}), 2, Counts::kEqual), (Indices{0, 1, 1, 0}));
+  EXPECT_EQ(deal(items_of({5, 4, 3, 3, 3}), 2, Sizes::kAny), (Indices{0, 1, 1, 0, 1}));
+  EXPECT_EQ(deal(items_of({9, 1, 1, 1}), 2, Sizes::kAny), (Indices{0, 1, 1, 1}));
+  EXPECT_EQ(deal(items_of({9, 1, 1, 1}), 2, Sizes::kEqual), (Indices{0, 1, 1, 0}));
 }
 
 TEST(Balance, EqualCountsAreAsEqualAsWholeNumbersCanBe) {
   for (const int n : {1, 3, 7, 10, 11, 12}) {
     for (const int bins : {1, 2, 3, 4, 5}) {
       Items items = items_of(beta_densities(n, 7));
-      Indices bin = deal(items, bins, Counts::kEqual);
+      Indices bin = deal(items, bins, Sizes::kEqual);
       Effort effort{1, 100000};
-      search(items, bins, Counts::kEqual, effort, bin);
+      search(items, bins, Sizes::kEqual, effort, bin);
       for (const int count : counts_of(bin, bins)) {
         EXPECT_GE(count, n / bins);
         EXPECT_LE(count, (n + bins - 1) / bins);
@@ -50,12 +50,12 @@ TEST(Balance, RefineNeverMakesItWorseAndStopsAtTheTarget) {
     Indices bin = runs(200, 8);
     const double before = ratio(items, 8, bin);
     Effort effort{1.05, 10'000'000};
-    const double after = refine(items, 8, Counts::kEqual, effort, bin);
+    const double after = refine(items, 8, Sizes::kEqual, effort, bin);
     EXPECT_LE(after, std::max(before, 1.05));
     EXPECT_LE(after, 1.05);
     EXPECT_NEAR(after, ratio(items, 8, bin), 1e-9);
     const Indices there = bin;  // good enough already: nothing moves
-    refine(items, 8, Counts::kEqual, effort, bin);
+    refine(items, 8, Sizes::kEqual, effort, bin);
     EXPECT_EQ(bin, there);
   }
 }
@@ -78,17 +78,17 @@ TEST(Balance, AllTilesOfARingComeOutAlike) {
     for (std::size_t d = 0; d < 8; ++d)
       items.weight[d * 384 + x] = random.uniform(x / 8 * 8 + (x + d) % 8) < 0.3f ? 1.0f : 0.1f;
   }
-  Indices bin = deal(items, 8, Counts::kEqual);
+  Indices bin = deal(items, 8, Sizes::kEqual);
   Effort effort{1, 3'000'000};
-  EXPECT_LE(search(items, 8, Counts::kEqual, effort, bin), 1.02);
+  EXPECT_LE(search(items, 8, Sizes::kEqual, effort, bin), 1.02);
 }
 
 TEST(Balance, NothingToDealIsPerfect) {
   Items items = items_of({0, 0, 0});
   Indices bin = runs(3, 2);
   Effort effort{1, 1000};
-  EXPECT_EQ(search(items, 2, Counts::kAny, effort, bin), 1);
-  EXPECT_EQ(deal(items_of({}), 4, Counts::kEqual), Indices{});
+  EXPECT_EQ(search(items, 2, Sizes::kAny, effort, bin), 1);
+  EXPECT_EQ(deal(items_of({}), 4, Sizes::kEqual), Indices{});
 }
 
 // The least possible largest bin, by trying everything: heaviest first, bins that look alike tried once.
@@ -113,9 +113,9 @@ TEST(Balance, SearchFindsWhatExactSearchFinds) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     std::vector<double> weights = beta_densities(12, seed);
     const Items items = items_of(weights);
-    Indices bin = deal(items, 4, Counts::kAny);
+    Indices bin = deal(items, 4, Sizes::kAny);
     Effort effort{1, 150'000};
-    const double found = search(items, 4, Counts::kAny, effort, bin);
+    const double found = search(items, 4, Sizes::kAny, effort, bin);
     std::sort(weights.rbegin(), weights.rend());
     const double mean = std::accumulate(weights.begin(), weights.end(), 0.0) / 4;
     double best = 1e9;

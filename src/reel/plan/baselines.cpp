@@ -62,7 +62,7 @@ Indices greedy(const Weights& weights, int bins, std::int64_t most, double rewar
 std::int64_t share_of(std::size_t count, int bins) { return (static_cast<std::int64_t>(count) + bins - 1) / bins; }
 
 // Work of rows and keys of columns, all heads together: these rules know one mask for all of them.
-Weights row_weights(const Work& work, int visits) {
+Weights row_weights(const Counts& work, int visits) {
   Weights sums(static_cast<std::size_t>(work.rows), 0.0);
   for (std::size_t i = 0; i < work.row_keys.size(); ++i) {
     if (work.row_keys[i] == 0) continue;
@@ -73,7 +73,7 @@ Weights row_weights(const Work& work, int visits) {
   return sums;
 }
 
-Weights column_weights(const Work& work) {
+Weights column_weights(const Counts& work) {
   std::vector<float> sums(static_cast<std::size_t>(work.columns), 0.0f);
   for (std::int64_t head = 0; head < work.heads; ++head) {
     for (std::int64_t row = 0; row < work.rows; ++row) {
@@ -92,13 +92,13 @@ Partition shared(const Indices& heads, const Indices& rows, const Indices& keys,
           std::vector(groups, lists_of(keys, ring))};
 }
 
-Partition make_zig_zag(const Work& work, int ulysses, int ring) {
+Partition make_zig_zag(const Counts& work, int ulysses, int ring) {
   return shared(zig_zag(static_cast<std::size_t>(work.heads), ulysses),
                 zig_zag(static_cast<std::size_t>(work.rows), ring),
                 zig_zag(static_cast<std::size_t>(work.columns), ring), ulysses, ring);
 }
 
-Partition make_db_sp(const Work& work, int ulysses, int ring) {
+Partition make_db_sp(const Counts& work, int ulysses, int ring) {
   constexpr double kReward = 2;  // the value its experiments use
   const Weights heads = work.head_work(ring);
   const Indices group = greedy(heads, ulysses, share_of(heads.size(), ulysses));
@@ -109,19 +109,19 @@ Partition make_db_sp(const Work& work, int ulysses, int ring) {
                 ring);
 }
 
-Partition make_magi(const Work& work, int ulysses, int ring) {
+Partition make_magi(const Counts& work, int ulysses, int ring) {
   const Weights heads = work.head_work(ring), rows = row_weights(work, ring);
   const Indices place = greedy(rows, ring, share_of(rows.size(), ring));
   return shared(greedy(heads, ulysses, share_of(heads.size(), ulysses)), place,
                 work.rows == work.columns ? place : runs(work.columns, ring), ulysses, ring);
 }
 
-Partition make_ptrr(const Work& work, int ulysses, int ring) {
+Partition make_ptrr(const Counts& work, int ulysses, int ring) {
   return shared(to_and_fro(work.head_work(ring), ulysses), to_and_fro(row_weights(work, ring), ring),
                 runs(work.columns, ring), ulysses, ring);
 }
 
-Partition make_dsv(const Work& work, int ulysses, int ring) {
+Partition make_dsv(const Counts& work, int ulysses, int ring) {
   const Weights heads = work.head_work(ring);
   return shared(greedy(heads, ulysses, work.heads), runs(work.rows, ring), runs(work.columns, ring), ulysses, ring);
 }

@@ -21,7 +21,7 @@ namespace reel::plan {
 
 struct Baseline {
   std::string name;
-  Partition (*make)(const Work& work, int ulysses, int ring);
+  Partition (*make)(const Counts& work, int ulysses, int ring);
 };
 const std::vector<Baseline>& baselines();
 

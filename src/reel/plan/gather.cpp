@@ -43,7 +43,7 @@ void mark_union(const lists::KeyLists& lists, std::int64_t b, std::int64_t h, co
 
 }  // namespace
 
-GatherPlan plan_gather(const lists::KeyLists& lists, const Work& work, const Partition& partition,
+GatherPlan plan_gather(const lists::KeyLists& lists, const Counts& work, const Partition& partition,
                        std::int64_t head_dim, double element_bytes) {
   check(partition, work);
   if (lists.heads != work.heads || lists.groups() != work.rows)

@@ -27,7 +27,7 @@ struct GatherPlan {
   double most_memory() const;
 };
 
-GatherPlan plan_gather(const lists::KeyLists& lists, const Work& work, const Partition& partition,
+GatherPlan plan_gather(const lists::KeyLists& lists, const Counts& work, const Partition& partition,
                        std::int64_t head_dim, double element_bytes);
 
 }  // namespace reel::plan

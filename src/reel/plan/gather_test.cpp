@@ -12,7 +12,7 @@ namespace reel::plan {
 namespace {
 
 // Union of the lists of a rank's rows, head by head, with sets.
-void expect_unions(const lists::KeyLists& lists, const Work& work, const Partition& p) {
+void expect_unions(const lists::KeyLists& lists, const Counts& work, const Partition& p) {
   const GatherPlan plan = plan_gather(lists, work, p, 96, 2);
   double all_bytes = 0;
   for (std::size_t u = 0; u < p.heads.size(); ++u) {
@@ -59,7 +59,7 @@ TEST(Gather, FetchesTheUnionOfTheListsAndNothingElse) {
   const lists::KeyLists tokens = lists::random_lists(2, 5, 700, lists::uniform_groups(800, 64), 0.02, 1, 1);
   const lists::KeyLists tiles = lists::random_lists(1, 4, 1000, lists::uniform_groups(640, 64), 0.2, 64, 2);
   for (const lists::KeyLists& lists : {tokens, tiles}) {
-    const Work work = count_work(lists, {0, 1});
+    const Counts work = count_work(lists, {0, 1});
     for (const auto& [ulysses, ring] : {std::pair(1, 4), {2, 3}, {5, 1}}) {
       expect_unions(lists, work, contiguous(work, ulysses, ring));
       expect_unions(lists, work,
@@ -73,7 +73,7 @@ TEST(Gather, ADenseHeadFetchesEverythingElse) {
   builder.add_dense_head();
   for (int g = 0; g < 4; ++g) builder.add(std::vector<std::int32_t>{g * 64});  // at home
   const lists::KeyLists lists = builder.finish();
-  const Work work = count_work(lists, {0, 1});
+  const Counts work = count_work(lists, {0, 1});
   const GatherPlan plan = plan_gather(lists, work, contiguous(work, 1, 4), 128, 2);
   EXPECT_EQ(plan.total_bytes(), 4 * 192 * 128 * 2 * 2);
   EXPECT_EQ(plan.most_bytes(), 192 * 128 * 2 * 2);
@@ -83,7 +83,7 @@ TEST(Gather, ADenseHeadFetchesEverythingElse) {
 
 TEST(Gather, ListsOfAnotherModelAreAnError) {
   const lists::KeyLists lists = lists::dense_lists(1, 4, 64, 256);
-  const Work work = count_work(lists::dense_lists(1, 2, 64, 256), {0, 1});
+  const Counts work = count_work(lists::dense_lists(1, 2, 64, 256), {0, 1});
   EXPECT_NE(message_of([&] { plan_gather(lists, work, contiguous(work, 1, 2), 128, 2); }).find("4 heads"),
             std::string::npos);
 }

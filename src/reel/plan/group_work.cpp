@@ -8,7 +8,7 @@ namespace reel::plan {
 namespace {
 
 // Calls add(position, row, fixed cost) for every visit of a head's row to keys.
-void add_visits(const Work& work, const Indices& heads, const Indices& key_place, int ring, auto&& add) {
+void add_visits(const Counts& work, const Indices& heads, const Indices& key_place, int ring, auto&& add) {
   if (work.cost.fixed <= 0) return;
   const auto fixed = static_cast<float>(work.cost.fixed * static_cast<double>(work.batch));
   const auto words = static_cast<std::size_t>(work.words), positions = static_cast<std::size_t>(ring);
@@ -29,7 +29,7 @@ void add_visits(const Work& work, const Indices& heads, const Indices& key_place
 
 }  // namespace
 
-GroupWork::GroupWork(const Work& work, const Indices& heads, bool alike) : work_(work), heads_(heads), alike_(alike) {
+GroupWork::GroupWork(const Counts& work, const Indices& heads, bool alike) : work_(work), heads_(heads), alike_(alike) {
   // Reading the counts of all heads is most of the time of a plan: 16 bits add twice as fast, and nearly always
   // suffice.
   const auto largest = static_cast<std::uint64_t>(work.column_tokens.front()) * static_cast<std::uint64_t>(work.batch);
@@ -76,7 +76,7 @@ Items GroupWork::rows_by_keys(const Indices& key_place, int ring) const {
   return items;
 }
 
-Items row_sums(const Work& work, const Indices& heads, const Indices& key_place, int ring) {
+Items row_sums(const Counts& work, const Indices& heads, const Indices& key_place, int ring) {
   const auto rows = static_cast<std::size_t>(work.rows);
   Items items{work.rows, 1, std::vector<float>(rows, 0.0f)};
   for (const std::int32_t head : heads) {

@@ -17,7 +17,7 @@ std::vector<double> Tiles::ranks() const {
   return sums;
 }
 
-Tiles tiles(const Work& work, const Partition& partition) {
+Tiles tiles(const Counts& work, const Partition& partition) {
   check(partition, work);
   const int ring = partition.ring;
   Tiles out{partition.ulysses, ring, {}};

@@ -23,7 +23,7 @@ struct Tiles {
   std::vector<double> ranks() const;  // by number of the rank (partition.h)
 };
 
-Tiles tiles(const Work& work, const Partition& partition);
+Tiles tiles(const Counts& work, const Partition& partition);
 double rho(const Tiles& tiles);
 double rho_no_barrier(const Tiles& tiles);
 

@@ -12,7 +12,7 @@ namespace {
 TEST(Imbalance, ByHand) {
   // One head, two rows, two columns; a ring of two. Steps pair (row, column): first (0,0) and (1,1), then (0,1), (1,0).
   const auto measured = [](std::vector<std::uint8_t> mask) {
-    const Work work = count_work(lists_of_mask(mask, 1, 2, 2), kBlockCost);
+    const Counts work = count_work(lists_of_mask(mask, 1, 2, 2), kBlockCost);
     const Tiles t = tiles(work, contiguous(work, 1, 2));
     return std::pair(rho(t), rho_no_barrier(t));
   };
@@ -28,7 +28,7 @@ TEST(Imbalance, TheSlowestIsTakenOverAllRanks) {
   // Two heads on two Ulysses groups, a ring of two. Each group is busy in another step: nobody's ring is unbalanced in
   // itself, but everybody waits for the busy group.
   const std::vector<std::uint8_t> mask = {1, 0, 0, 1, 0, 1, 1, 0};
-  const Work work = count_work(lists_of_mask(mask, 2, 2, 2), kBlockCost);
+  const Counts work = count_work(lists_of_mask(mask, 2, 2, 2), kBlockCost);
   const Tiles t = tiles(work, contiguous(work, 2, 2));
   EXPECT_EQ(rho(t), 2);
   EXPECT_EQ(rho_no_barrier(t), 1);
@@ -50,7 +50,7 @@ TEST(Imbalance, MatchesTheDefinitionForEveryCut) {
       }
     }
     lists = builder.finish();
-    const Work work = count_work(lists, cost);
+    const Counts work = count_work(lists, cost);
     for (const auto& [ulysses, ring] : {std::pair(1, 1), {1, 3}, {2, 2}, {3, 4}, {7, 1}, {1, 16}}) {
       for (const Baseline& baseline : baselines()) {
         const Partition p = baseline.make(work, ulysses, ring);
@@ -65,8 +65,8 @@ TEST(Imbalance, MatchesTheDefinitionForEveryCut) {
 }
 
 TEST(Partition, OfAnotherModelIsAnError) {
-  const Work small = count_work(lists::dense_lists(1, 4, 64, 256), {0, 1});
-  const Work large = count_work(lists::dense_lists(1, 6, 64, 256), {0, 1});
+  const Counts small = count_work(lists::dense_lists(1, 4, 64, 256), {0, 1});
+  const Counts large = count_work(lists::dense_lists(1, 6, 64, 256), {0, 1});
   EXPECT_NE(message_of([&] { tiles(large, contiguous(small, 2, 1)); }).find("4 of 6 heads"), std::string::npos);
   EXPECT_NE(message_of([&] { tiles(small, contiguous(large, 2, 1)); }).find("number 4 of 4 heads"), std::string::npos);
   Partition twice = contiguous(small, 2, 1);
@@ -75,10 +75,10 @@ TEST(Partition, OfAnotherModelIsAnError) {
 }
 
 TEST(Partition, MovedCountsPairsThatChangeTheirPosition) {
-  const Work work = count_work(lists::dense_lists(1, 2, 64 * 4, 64 * 4), {0, 1});
+  const Counts work = count_work(lists::dense_lists(1, 2, 64 * 4, 64 * 4), {0, 1});
   ASSERT_EQ(work.rows, 1);  // one group of dense lists
   const std::vector<std::uint8_t> mask(2 * 4 * 4, 1);
-  const Work blocks = count_work(lists_of_mask(mask, 2, 4, 4), kBlockCost);
+  const Counts blocks = count_work(lists_of_mask(mask, 2, 4, 4), kBlockCost);
   const Partition plain = contiguous(blocks, 1, 2);
   EXPECT_EQ(moved(plain, plain, blocks, 128, 2).bytes, 0);
   Partition other = plain;

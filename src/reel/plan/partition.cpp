@@ -27,7 +27,7 @@ Indices runs(std::int64_t count, int bins) {
   return bin;
 }
 
-Partition contiguous(const Work& work, int ulysses, int ring) {
+Partition contiguous(const Counts& work, int ulysses, int ring) {
   Partition p{ulysses, ring, lists_of(runs(work.heads, ulysses), ulysses), {}, {}};
   p.rows.assign(static_cast<std::size_t>(ulysses), lists_of(runs(work.rows, ring), ring));
   p.keys.assign(static_cast<std::size_t>(ulysses), lists_of(runs(work.columns, ring), ring));
@@ -59,7 +59,7 @@ void check_dealt(const std::string& what, const std::vector<Indices>& lists, std
 
 }  // namespace
 
-void check(const Partition& partition, const Work& work) {
+void check(const Partition& partition, const Counts& work) {
   if (partition.ulysses < 1 || partition.ring < 1)
     throw Error(fmt::format("a partition over {} x {} ranks", partition.ulysses, partition.ring));
   check_dealt("heads", partition.heads, work.heads, partition.ulysses);
@@ -97,7 +97,8 @@ void add_moved(const std::vector<std::vector<Indices>>& from, const std::vector<
 
 }  // namespace
 
-Moved moved(const Partition& from, const Partition& to, const Work& work, std::int64_t head_dim, double element_bytes) {
+Moved moved(const Partition& from, const Partition& to, const Counts& work, std::int64_t head_dim,
+            double element_bytes) {
   REEL_CHECK(from.ulysses == to.ulysses && from.ring == to.ring);
   const Indices group_from = bins_of(from.heads, work.heads), group_to = bins_of(to.heads, work.heads);
   // q and the output, or k and v: two tensors either way.

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "reel/plan/work.h"
+#include "reel/plan/counts.h"
 
 namespace reel::plan {
 
@@ -31,11 +31,11 @@ struct Partition {
 };
 
 // Nobody looked at the mask: runs of heads, rows and columns.
-Partition contiguous(const Work& work, int ulysses, int ring);
+Partition contiguous(const Counts& work, int ulysses, int ring);
 
 // Every head is in one group, every row and column of each group at one position, all in range, as many groups as it
 // says; else an Error: "mask of another model" is one of its reasons.
-void check(const Partition& partition, const Work& work);
+void check(const Partition& partition, const Counts& work);
 
 // Position of each of `count` indices: bins_of({{0, 2}, {1}}, 3) = {0, 1, 0}; and back.
 Indices bins_of(const std::vector<Indices>& lists, std::int64_t count);
@@ -51,6 +51,7 @@ struct Moved {
   double share = 0;       // of all (head, row) pairs
   double most_bytes = 0;  // that one rank sends or receives
 };
-Moved moved(const Partition& from, const Partition& to, const Work& work, std::int64_t head_dim, double element_bytes);
+Moved moved(const Partition& from, const Partition& to, const Counts& work, std::int64_t head_dim,
+            double element_bytes);
 
 }  // namespace reel::plan

@@ -26,7 +26,7 @@ constexpr int kRounds = 4;  // of rows, keys, rows, ...: the third rarely change
 constexpr int kHeadDeals = 24;
 constexpr std::int64_t kFewTriples = 1 << 14;
 
-void check(const Work& work, const Options& options) {
+void check(const Counts& work, const Options& options) {
   if (options.ulysses < 1 || options.ring < 1)
     throw Error(fmt::format("a partition over {} x {} ranks", options.ulysses, options.ring),
                 "both degrees are at least 1");
@@ -37,7 +37,7 @@ void check(const Work& work, const Options& options) {
     throw Error("the present partition has other degrees than the wanted one");
 }
 
-Items head_items(const Work& work, int visits) {
+Items head_items(const Counts& work, int visits) {
   const std::vector<double> weight = work.head_work(visits);
   // Relative to the mean, since work may be nanoseconds and weights are floats.
   Items items{work.heads, 1, {}};
@@ -54,16 +54,16 @@ struct Dealt {
 
 // Rows with equal counts where that is good enough, else with any.
 double improve_rows(const Items& items, int ring, Effort& effort, Indices& rows) {
-  const double equal = refine(items, ring, Counts::kEqual, effort, rows);
+  const double equal = refine(items, ring, Sizes::kEqual, effort, rows);
   if (equal <= effort.target) return equal;
   Indices any_rows = rows;
-  const double any = refine(items, ring, Counts::kAny, effort, any_rows);
+  const double any = refine(items, ring, Sizes::kAny, effort, any_rows);
   if (any < equal) rows = std::move(any_rows);
   return std::min(any, equal);
 }
 
 // Rows given keys, keys given rows, and so on, while it helps.
-void alternate(const GroupWork& group, int ring, Counts key_counts, Effort& effort, Dealt current, Dealt& best) {
+void alternate(const GroupWork& group, int ring, Sizes key_counts, Effort& effort, Dealt current, Dealt& best) {
   refine(group.columns(), ring, key_counts, effort, current.keys);
   for (int round = 0; round < kRounds && effort.operations > 0; ++round) {
     if (round > 0) refine(group.columns_by_rows(current.rows, ring), ring, key_counts, effort, current.keys);
@@ -91,13 +91,13 @@ Dealt deal_for_ring(const GroupWork& group, const Dealt& present, int ring, Effo
   best.ratio = ratio(group.rows_by_keys(best.keys, ring), ring, best.rows);
   if (best.ratio <= effort.target) return best;
   Effort first{effort.target, for_moves};
-  alternate(group, ring, Counts::kEqual, first, best, best);
+  alternate(group, ring, Sizes::kEqual, first, best, best);
   if (best.ratio <= effort.target) return best;
   effort.operations -= effort.operations / 6;
   Dealt fresh;
-  fresh.keys = deal(group.columns(), ring, Counts::kEqual);
-  fresh.rows = deal(group.rows_by_keys(fresh.keys, ring), ring, Counts::kEqual);
-  alternate(group, ring, Counts::kEqual, effort, fresh, best);
+  fresh.keys = deal(group.columns(), ring, Sizes::kEqual);
+  fresh.rows = deal(group.rows_by_keys(fresh.keys, ring), ring, Sizes::kEqual);
+  alternate(group, ring, Sizes::kEqual, effort, fresh, best);
   const Random random(1);
   std::uint64_t draw = 0;
   while (best.ratio > effort.target && effort.operations > 0) {
@@ -108,7 +108,7 @@ Dealt deal_for_ring(const GroupWork& group, const Dealt& present, int ring, Effo
     shake(shaken.rows, ring, all, random, draw);
     effort.operations -= static_cast<std::int64_t>(shaken.keys.size() * shaken.rows.size());
     // Shards of keys travel together and are of equal size, unless balance cannot be had otherwise.
-    alternate(group, ring, Counts::kAny, effort, shaken, best);
+    alternate(group, ring, Sizes::kAny, effort, shaken, best);
   }
   return best;
 }
@@ -118,16 +118,16 @@ Dealt deal_for_gather(const Items& rows, const Dealt& present, int ring, Effort 
   effort.target = std::max(effort.target, kEven);
   best.ratio = improve_rows(rows, ring, effort, best.rows);
   effort.operations = std::min(effort.operations, kShakeEffort);
-  if (best.ratio > effort.target) best.ratio = search(rows, ring, Counts::kAny, effort, best.rows);
+  if (best.ratio > effort.target) best.ratio = search(rows, ring, Sizes::kAny, effort, best.rows);
   if (best.ratio <= std::max(effort.target, kNearlyEven)) return best;
   Dealt fresh = best;
-  fresh.rows = deal(rows, ring, Counts::kAny);
+  fresh.rows = deal(rows, ring, Sizes::kAny);
   effort.operations = kShakeEffort;
-  fresh.ratio = search(rows, ring, Counts::kAny, effort, fresh.rows);
+  fresh.ratio = search(rows, ring, Sizes::kAny, effort, fresh.rows);
   return fresh.ratio < best.ratio ? fresh : best;
 }
 
-Partition deal_rows(const Work& work, const Options& options, const Indices& group_of_head, std::int64_t operations) {
+Partition deal_rows(const Counts& work, const Options& options, const Indices& group_of_head, std::int64_t operations) {
   const int ring = options.ring;
   Partition p = options.present != nullptr ? *options.present : contiguous(work, options.ulysses, ring);
   p.heads = lists_of(group_of_head, options.ulysses);
@@ -148,15 +148,15 @@ Partition deal_rows(const Work& work, const Options& options, const Indices& gro
   return p;
 }
 
-double imbalance(const Work& work, const Options& options, const Partition& p) {
+double imbalance(const Counts& work, const Options& options, const Partition& p) {
   const Tiles t = tiles(work, p);
   return options.exchange == Exchange::kRing ? rho(t) : rho_no_barrier(t);
 }
 
 // Heads dealt otherwise, about as evenly, while rows are not even.
-void try_other_heads(const Work& work, const Options& options, Partition& best) {
+void try_other_heads(const Counts& work, const Options& options, Partition& best) {
   const Items items = head_items(work, options.exchange == Exchange::kRing ? options.ring : 1);
-  const Counts counts = options.equal_heads ? Counts::kEqual : Counts::kAny;
+  const Sizes counts = options.equal_heads ? Sizes::kEqual : Sizes::kAny;
   double least = imbalance(work, options, best);
   const Random random(2);
   std::uint64_t draw = 0;
@@ -172,7 +172,7 @@ void try_other_heads(const Work& work, const Options& options, Partition& best) 
 }
 
 // Blocks so few that exchanges of two cannot make them even: a fixed rule may be luckier.
-void try_baselines(const Work& work, const Options& options, Partition& best) {
+void try_baselines(const Counts& work, const Options& options, Partition& best) {
   double least = imbalance(work, options, best);
   for (const Baseline& baseline : baselines()) {
     Partition p = baseline.make(work, options.ulysses, options.ring);
@@ -182,11 +182,11 @@ void try_baselines(const Work& work, const Options& options, Partition& best) {
 
 }  // namespace
 
-Indices deal_heads(const Work& work, const Options& options) {
+Indices deal_heads(const Counts& work, const Options& options) {
   check(work, options);
   const int groups = options.ulysses;
   const Items items = head_items(work, options.exchange == Exchange::kRing ? options.ring : 1);
-  const Counts counts = options.equal_heads ? Counts::kEqual : Counts::kAny;
+  const Sizes counts = options.equal_heads ? Sizes::kEqual : Sizes::kAny;
   Indices best = options.present != nullptr ? bins_of(options.present->heads, work.heads) : runs(work.heads, groups);
   double least = ratio(items, groups, best);
   if (options.present != nullptr) {
@@ -194,8 +194,8 @@ Indices deal_heads(const Work& work, const Options& options) {
     least = refine(items, groups, counts, effort, best);
   }
   if (least <= options.target) return best;
-  for (const Counts each : {Counts::kEqual, Counts::kAny}) {
-    if (each == Counts::kAny && options.equal_heads) break;
+  for (const Sizes each : {Sizes::kEqual, Sizes::kAny}) {
+    if (each == Sizes::kAny && options.equal_heads) break;
     Indices dealt = deal(items, groups, each);
     Effort effort{options.target, kHeadEffort / 2};
     const double found = search(items, groups, each, effort, dealt);
@@ -204,7 +204,7 @@ Indices deal_heads(const Work& work, const Options& options) {
   return best;
 }
 
-Partition make_partition(const Work& work, const Options& options) {
+Partition make_partition(const Counts& work, const Options& options) {
   Partition p = deal_rows(work, options, deal_heads(work, options), kRowEffort);
   const bool few = work.heads * work.rows * work.columns <= kFewTriples;
   if (!few || options.ring == 1 || options.present != nullptr) return p;
@@ -213,7 +213,7 @@ Partition make_partition(const Work& work, const Options& options) {
   return p;
 }
 
-Partition choose_partition(const Work& work, int ranks, const Options& options) {
+Partition choose_partition(const Counts& work, int ranks, const Options& options) {
   if (ranks < 1) throw Error(fmt::format("a partition over {} ranks", ranks), "use at least one rank");
   constexpr double kGoodEnough = 1.02;
   Partition best;

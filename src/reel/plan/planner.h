@@ -27,13 +27,13 @@ struct Options {
   const Partition* present = nullptr;  // to begin with; none: contiguous
 };
 
-Partition make_partition(const Work& work, const Options& options);
+Partition make_partition(const Counts& work, const Options& options);
 
 // The heads alone: group of each.
-Indices deal_heads(const Work& work, const Options& options);
+Indices deal_heads(const Counts& work, const Options& options);
 
 // Whichever ulysses x ring = ranks: the largest Ulysses degree (the fewest bytes, the fewest steps) with rho of at most
 // 1.02, or the one of the smallest rho.
-Partition choose_partition(const Work& work, int ranks, const Options& options);
+Partition choose_partition(const Counts& work, int ranks, const Options& options);
 
 }  // namespace reel::plan

@@ -15,7 +15,7 @@
 namespace reel::plan {
 namespace {
 
-double measure(const Work& work, const Partition& p, Exchange exchange) {
+double measure(const Counts& work, const Partition& p, Exchange exchange) {
   const Tiles t = tiles(work, p);
   return exchange == Exchange::kRing ? rho(t) : rho_no_barrier(t);
 }
@@ -38,7 +38,7 @@ double rho_of_heads(const lists::KeyLists& lists, const Partition& p) {
 class Contest {
  public:
   void add(const lists::KeyLists& lists, int ulysses, int ring, Exchange exchange, const std::string& name) {
-    const Work work = count_work(lists, kBlockCost);
+    const Counts work = count_work(lists, kBlockCost);
     const Partition planned = make_partition(work, {.ulysses = ulysses, .ring = ring, .exchange = exchange});
     if (ring == 1) {
       ours = rho_of_heads(lists, planned);
@@ -121,7 +121,7 @@ TEST(Planner, HeadsReachTwoPercentWhereverOnePercentExists) {
   int reachable = 0;
   for (std::uint64_t draw = 0; draw < 200; ++draw) {
     const lists::KeyLists lists = lists_of_densities(beta_densities(12, draw));
-    const Work work = count_work(lists, kBlockCost);
+    const Counts work = count_work(lists, kBlockCost);
     if (!one_percent_exists(work.head_work(1), 4)) continue;
     ++reachable;
     const Partition p = make_partition(work, {.ulysses = 4, .ring = 1});
@@ -139,7 +139,7 @@ TEST(Planner, PublishedSparsitiesOfDsv) {
   }
   contest.check_means("dsv");
   // Two of the 16 heads are 0.17 and 0.19 of a total of 0.61: 2 ranks can be even, 4 cannot be below 1.23.
-  const Work work = count_work(lists_of_densities(dsv_densities()), kBlockCost);
+  const Counts work = count_work(lists_of_densities(dsv_densities()), kBlockCost);
   EXPECT_LE(rho(tiles(work, make_partition(work, {.ulysses = 2, .ring = 1}))), 1.01);
   const std::vector<double> heads = work.head_work(1);
   const double total = std::accumulate(heads.begin(), heads.end(), 0.0);
@@ -164,7 +164,7 @@ TEST(Planner, BandedGlobalAndPeriodicMasks) {
 }
 
 // The least rho of a ring by trying every deal of rows and of columns.
-double exact_ring(const Work& work, int ring) {
+double exact_ring(const Counts& work, int ring) {
   const auto deals = [&](std::int64_t count) {
     std::vector<Indices> all(1, Indices{});
     for (std::int64_t i = 0; i < count; ++i) {
@@ -242,7 +242,7 @@ lists::KeyLists evenly_dealt(std::uint64_t seed) {
 TEST(Planner, OtherHeadsAreTriedWhereRowsOfTheFirstCannotBeEven) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const lists::KeyLists lists = evenly_dealt(seed);
-    const Work work = count_work(lists, kBlockCost);
+    const Counts work = count_work(lists, kBlockCost);
     const Partition p = make_partition(work, {.ulysses = 2, .ring = 2});
     EXPECT_LE(slow_imbalance(lists, kBlockCost, p, work.column_of).rho, 1.02) << seed;
   }
@@ -253,7 +253,7 @@ TEST(Planner, RingsReachTwoPercentWhereverOnePercentExists) {
   for (const auto& [ring, blocks, heads] : {std::tuple(2, 6, 1), {2, 7, 3}, {3, 5, 2}}) {
     for (std::uint64_t seed = 0; seed < 12; ++seed, ++tried) {
       const lists::KeyLists lists = random_mask(heads, blocks, blocks, 0.5, seed);
-      const Work work = count_work(lists, kBlockCost);
+      const Counts work = count_work(lists, kBlockCost);
       const double best = exact_ring(work, ring);
       const Partition p = make_partition(work, {.ulysses = 1, .ring = ring});
       const double found = slow_imbalance(lists, kBlockCost, p, work.column_of).rho;
@@ -276,7 +276,7 @@ TEST(Planner, SoFewBlocksThatAFixedRuleMayBeLuckier) {
 TEST(Planner, AnyNumberOfHeadsRowsColumnsAndRanks) {
   for (const auto& [heads, rows, columns] : {std::tuple(1, 1, 1), {3, 5, 7}, {7, 2, 9}, {5, 13, 3}}) {
     const lists::KeyLists lists = random_mask(heads, rows, columns, 0.4, 5);
-    const Work work = count_work(lists, kBlockCost);
+    const Counts work = count_work(lists, kBlockCost);
     for (const auto& [ulysses, ring] : {std::pair(1, 1), {1, 2}, {3, 4}, {8, 1}, {5, 7}}) {
       for (const Exchange exchange : {Exchange::kRing, Exchange::kGather}) {
         for (const bool equal : {false, true}) {
@@ -296,7 +296,7 @@ TEST(Planner, AnyNumberOfHeadsRowsColumnsAndRanks) {
 }
 
 TEST(Planner, WhatIsGoodEnoughDoesNotMove) {
-  const Work work = count_work(video_lists(Kind::kClustered, 16, 96, 1), kBlockCost);
+  const Counts work = count_work(video_lists(Kind::kClustered, 16, 96, 1), kBlockCost);
   const Partition plain = contiguous(work, 1, 8);
   double last = 2;
   for (const double target : {1.002, 1.02, 1.05, 1.2, 3.0}) {
@@ -315,21 +315,21 @@ TEST(Planner, WhatIsGoodEnoughDoesNotMove) {
 }
 
 TEST(Planner, ChoosesTheLargestUlyssesDegreeThatIsBalanced) {
-  const Work even = count_work(lists_of_densities(std::vector<double>(16, 0.25)), kBlockCost);
+  const Counts even = count_work(lists_of_densities(std::vector<double>(16, 0.25)), kBlockCost);
   EXPECT_EQ(choose_partition(even, 8, {}).ulysses, 8);
   // One head of 16 is dense: eight groups cannot be even, a ring can.
   const lists::KeyLists sparse = lists::random_lists(1, 16, 4096, lists::uniform_groups(4096, 64), 0.05, 64, 1);
   lists::KeyListsBuilder builder(1, 16, 4096, sparse.group_starts, 64);
   builder.add_dense_head();
   for (int i = 64; i < 16 * 64; ++i) builder.add(sparse.list(0, i / 64, i % 64));
-  const Work uneven = count_work(builder.finish(), kBlockCost);
+  const Counts uneven = count_work(builder.finish(), kBlockCost);
   const Partition p = choose_partition(uneven, 8, {});
   EXPECT_LT(p.ulysses, 8);
   EXPECT_LE(rho(tiles(uneven, p)), 1.05);
 }
 
 TEST(Planner, TheSameEveryTime) {
-  const Work work = count_work(video_lists(Kind::kMixed, 12, 50, 2), kBlockCost);
+  const Counts work = count_work(video_lists(Kind::kMixed, 12, 50, 2), kBlockCost);
   const Partition a = make_partition(work, {.ulysses = 3, .ring = 3}),
                   b = make_partition(work, {.ulysses = 3, .ring = 3});
   EXPECT_EQ(a.heads, b.heads);
@@ -343,13 +343,13 @@ TEST(Planner, FixedCostsAreBalancedToo) {
   for (int g = 0; g < 40; ++g) starts.push_back(starts.back() + (g % 2 == 0 ? 64 : 16));
   const lists::KeyLists lists = lists::random_lists(1, 6, 2560, starts, 0.05, 1, 1);
   const GroupCost cost{100, 1};
-  const Work work = count_work(lists, cost);
+  const Counts work = count_work(lists, cost);
   const Partition p = make_partition(work, {.ulysses = 2, .ring = 4});
   EXPECT_LE(slow_imbalance(lists, cost, p, work.column_of).rho, 1.02);
 }
 
 TEST(Planner, ImpossibleWishesAreErrors) {
-  const Work work = count_work(lists::dense_lists(1, 4, 64, 256), {0, 1});
+  const Counts work = count_work(lists::dense_lists(1, 4, 64, 256), {0, 1});
   EXPECT_NE(message_of([&] { make_partition(work, {.ulysses = 0, .ring = 1}); }).find("0 x 1"), std::string::npos);
   EXPECT_NE(message_of([&] { make_partition(work, {.ulysses = 1, .ring = -2}); }).find("1 x -2"), std::string::npos);
   EXPECT_NE(message_of([&] { choose_partition(work, 0, {}); }).find("0 ranks"), std::string::npos);

@@ -10,7 +10,7 @@ Reuse::Reuse(const Options& options, double limit, std::int64_t head_dim, double
   options_.target = options.ring == 1 ? 1 : 1 + (limit - 1) / 10;
 }
 
-Reuse::Step Reuse::next(const Work& work) {
+Reuse::Step Reuse::next(const Counts& work) {
   const auto measure = [&](const Partition& p) {
     const Tiles t = tiles(work, p);
     return options_.exchange == Exchange::kRing ? rho(t) : rho_no_barrier(t);

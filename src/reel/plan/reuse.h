@@ -27,7 +27,7 @@ class Reuse {
   // options.present and options.target are this class's business. `limit` above 1.
   Reuse(const Options& options, double limit, std::int64_t head_dim, double element_bytes);
 
-  Step next(const Work& work);  // an Error where the work has another shape than the steps before
+  Step next(const Counts& work);  // an Error where the work has another shape than the steps before
   const Partition& partition() const { return *partition_; }
 
  private:

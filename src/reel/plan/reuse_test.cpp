@@ -16,7 +16,7 @@ TEST(Reuse, FiftyStepsOfSlowlyChangingMasksNeedFewPlans) {
     for (int step = 0; step < 50; ++step) {
       // Over the 50 steps every head goes through a quarter of its cycle: some grow or shrink by half.
       const lists::KeyLists lists = video_lists(Kind::kMixed, 24, 64, 1, step / 200.0);
-      const Work work = count_work(lists, kBlockCost);
+      const Counts work = count_work(lists, kBlockCost);
       const Reuse::Step result = reuse.next(work);
       EXPECT_NEAR(result.rho, slow_imbalance(lists, kBlockCost, reuse.partition(), work.column_of).rho, 1e-6);
       if (!result.planned) {
@@ -34,7 +34,7 @@ TEST(Reuse, FiftyStepsOfSlowlyChangingMasksNeedFewPlans) {
 
 TEST(Reuse, KeepsWhatIsGoodEnough) {
   Reuse reuse({.ulysses = 4, .ring = 2}, 1.05, 128, 2);
-  const Work work = count_work(video_lists(Kind::kClustered, 16, 48, 3), kBlockCost);
+  const Counts work = count_work(video_lists(Kind::kClustered, 16, 48, 3), kBlockCost);
   EXPECT_TRUE(reuse.next(work).planned);
   const Partition first = reuse.partition();
   const Reuse::Step again = reuse.next(work);

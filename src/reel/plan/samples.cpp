@@ -6,7 +6,7 @@
 #include <numbers>
 
 #include "reel/base/random.h"
-#include "reel/plan/work.h"
+#include "reel/plan/counts.h"
 
 namespace reel::plan {
 

@@ -40,7 +40,7 @@ std::int64_t on_a_node(std::int64_t size, std::int64_t stride, std::int64_t rank
 class Pricing {
  public:
   // `gather` is for strategies that gather; both are of s.partition.
-  Pricing(const lists::KeyLists& lists, const Work& work, const Setting& setting, const Tiles& tiles,
+  Pricing(const lists::KeyLists& lists, const Counts& work, const Setting& setting, const Tiles& tiles,
           const GatherPlan& gather, Strategy& s)
       : lists_(lists), work_(work), setting_(setting), tiles_(tiles), gather_(gather), s_(s) {}
 
@@ -162,7 +162,7 @@ class Pricing {
   }
 
   const lists::KeyLists& lists_;
-  const Work& work_;
+  const Counts& work_;
   const Setting& setting_;
   const Tiles& tiles_;
   const GatherPlan& gather_;
@@ -180,7 +180,7 @@ void check(const Setting& setting) {
 
 }  // namespace
 
-std::vector<Strategy> compare(const lists::KeyLists& lists, const Work& work, const Setting& setting) {
+std::vector<Strategy> compare(const lists::KeyLists& lists, const Counts& work, const Setting& setting) {
   check(setting);
   const bool several_nodes = setting.ranks > setting.cluster.fabric.per_node;
   std::vector<Strategy> found;

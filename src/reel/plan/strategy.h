@@ -45,7 +45,7 @@ struct Strategy {
 
 // All of them, those that fit first, quickest first. `work` counted from these lists with the cluster's group_cost.
 // Ulysses degrees above the number of heads are left out. An Error where the ranks cannot be placed on nodes.
-std::vector<Strategy> compare(const lists::KeyLists& lists, const Work& work, const Setting& setting);
+std::vector<Strategy> compare(const lists::KeyLists& lists, const Counts& work, const Setting& setting);
 
 // Why `a` is predicted to be quicker than `b`, in a sentence with the parts that differ most.
 std::string explain(const Strategy& a, const Strategy& b);

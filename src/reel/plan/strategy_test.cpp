@@ -32,7 +32,7 @@ lists::KeyLists outlier(double share) {
 }
 
 std::vector<Strategy> compare_on_h100(const lists::KeyLists& lists, int ranks, double memory = 0) {
-  const Work work = count_work(lists, group_cost(h100(), 64, 128), ranks);
+  const Counts work = count_work(lists, group_cost(h100(), 64, 128), ranks);
   return compare(lists, work, {h100(), ranks, 128, memory});
 }
 
@@ -93,7 +93,7 @@ TEST(Strategy, EveryDegreeAndPlacementIsThereAndAddsUp) {
 
 TEST(Strategy, PartsFollowFromTheirPlans) {
   const lists::KeyLists lists = video_lists(Kind::kMixed, 8, 64, 1);
-  const Work work = count_work(lists, group_cost(h100(), 64, 128), 8);
+  const Counts work = count_work(lists, group_cost(h100(), 64, 128), 8);
   for (const Strategy& s : compare(lists, work, {h100(), 8, 128, 0})) {
     const Tiles t = tiles(work, s.partition);
     const double even = t.total() / 8;

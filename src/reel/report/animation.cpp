@@ -21,7 +21,7 @@ struct Size {
   bool sharp;       // enlarged: pixels shall be seen as such
 };
 
-Size size_on_page(const Clip& clip, int largest) {
+Size size_on_page(const ClipStrip& clip, int largest) {
   const int longest = std::max(clip.width, clip.height);
   const auto fitted = [&](int most) {
     return std::max(1, static_cast<int>(std::int64_t{clip.width} * std::min(most, longest) / longest));
@@ -32,13 +32,13 @@ Size size_on_page(const Clip& clip, int largest) {
   return {enlarged, std::max(1, std::min(enlarged, on_phone)), true};
 }
 
-std::string timing(const Clip& clip) {
+std::string timing(const ClipStrip& clip) {
   return fmt::format("animation-duration:{:.3f}s;animation-timing-function:steps({})", clip.frames / clip.fps,
                      clip.frames);
 }
 
 // `animation` is the style of the strip.
-std::string render(const Clip& clip, int largest, const std::string& animation) {
+std::string render(const ClipStrip& clip, int largest, const std::string& animation) {
   REEL_CHECK(clip.frames > 0 && clip.width > 0 && clip.height > 0 && std::isfinite(clip.fps) && clip.fps > 0);
   const Size size = size_on_page(clip, largest);
   std::string out = fmt::format(
@@ -54,7 +54,7 @@ std::string render(const ClipRow& row, bool together = false) {
   std::string out = "<div class=\"row\">";
   if (!row.label.empty()) out += fmt::format("<span>{}</span>", escape(row.label));
   out += "<div>\n";
-  for (const Clip& clip : row.clips) {
+  for (const ClipStrip& clip : row.clips) {
     if (together) {
       out += render(clip, kLargestInRows, clip.frames == 1 ? "transform:none" : "");
     } else {
@@ -67,10 +67,10 @@ std::string render(const ClipRow& row, bool together = false) {
 }  // namespace
 
 Html clip_rows(const std::vector<ClipRow>& rows) {
-  const Clip* moving = nullptr;
+  const ClipStrip* moving = nullptr;
   std::string body;
   for (const ClipRow& row : rows) {
-    for (const Clip& clip : row.clips) {
+    for (const ClipStrip& clip : row.clips) {
       if (clip.frames == 1) continue;
       if (moving == nullptr) moving = &clip;
       REEL_CHECK(clip.frames == moving->frames && clip.fps == moving->fps);
@@ -81,7 +81,7 @@ Html clip_rows(const std::vector<ClipRow>& rows) {
                       moving != nullptr ? timing(*moving) : "animation:none", body)};
 }
 
-Html clip_grid(const std::vector<ClipRow>& sampled, const std::vector<Clip>& real) {
+Html clip_grid(const std::vector<ClipRow>& sampled, const std::vector<ClipStrip>& real) {
   std::string out = "<div class=\"clips\">\n";
   if (!sampled.empty()) {
     std::size_t label = 0;

@@ -12,7 +12,7 @@
 
 namespace reel::report {
 
-struct Clip {
+struct ClipStrip {
   std::string png;
   int frames = 1;
   int width = 0, height = 0;  // of one frame, in pixels
@@ -22,7 +22,7 @@ struct Clip {
 
 struct ClipRow {
   std::string label;  // "step 2,000"
-  std::vector<Clip> clips;
+  std::vector<ClipStrip> clips;
 };
 
 // Rows below each other, each under its label; clips as large as five in a row can be. They show the same frame at the
@@ -30,6 +30,6 @@ struct ClipRow {
 Html clip_rows(const std::vector<ClipRow>& rows);
 
 // Sampled clips in labelled rows, real ones beside them (below on a phone). Either may be empty.
-Html clip_grid(const std::vector<ClipRow>& sampled, const std::vector<Clip>& real);
+Html clip_grid(const std::vector<ClipRow>& sampled, const std::vector<ClipStrip>& real);
 
 }  // namespace reel::report

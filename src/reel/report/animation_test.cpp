@@ -9,7 +9,7 @@
 namespace reel::report {
 namespace {
 
-std::string show(const Clip& clip) { return clip_grid({{"step 0", {clip}}}, {}).markup; }
+std::string show(const ClipStrip& clip) { return clip_grid({{"step 0", {clip}}}, {}).markup; }
 
 TEST(ClipGrid, StepsThroughTheFramesAtTheirSpeed) {
   const std::string markup =
@@ -37,7 +37,7 @@ TEST(ClipGrid, SmallFramesAreEnlargedByAWholeNumberAndLargeOnesFit) {
 }
 
 TEST(ClipGrid, RealClipsStandBesideSampledOnes) {
-  const Clip clip{.png = "x", .frames = 2, .width = 8, .height = 8, .caption = "<b>\"'"};
+  const ClipStrip clip{.png = "x", .frames = 2, .width = 8, .height = 8, .caption = "<b>\"'"};
   const std::string markup = clip_grid({{"step 0", {clip, clip}}, {"<i>", {clip}}}, {clip}).markup;
   EXPECT_EQ(markup_fault(markup), "");
   EXPECT_EQ(count_of(markup, "<img"), 4u);
@@ -47,7 +47,7 @@ TEST(ClipGrid, RealClipsStandBesideSampledOnes) {
 }
 
 TEST(ClipRows, FiveClipsFillAPageOneBelowTheOtherTheRest) {
-  const Clip clip{.png = "x", .frames = 4, .width = 64, .height = 32, .caption = "dense, 20.1 dB"};
+  const ClipStrip clip{.png = "x", .frames = 4, .width = 64, .height = 32, .caption = "dense, 20.1 dB"};
   const std::string markup = clip_rows({{"clip <1>", {clip, clip}}, {"", {clip}}}).markup;
   EXPECT_EQ(markup_fault(markup), "");
   EXPECT_EQ(count_of(markup, "<img"), 3u);
@@ -58,12 +58,12 @@ TEST(ClipRows, FiveClipsFillAPageOneBelowTheOtherTheRest) {
 
 // Browsers begin the animations of elements as these arrive: each with its own would show different frames.
 TEST(ClipRows, OneAnimationMovesAllClips) {
-  const Clip still{.png = "x", .frames = 1, .width = 8, .height = 8}, moving{.frames = 4, .width = 8, .height = 8};
+  const ClipStrip still{.png = "x", .frames = 1, .width = 8, .height = 8}, moving{.frames = 4, .width = 8, .height = 8};
   const std::string markup = clip_rows({{"", {still, moving}}, {"", {moving}}}).markup;
   EXPECT_EQ(count_of(markup, "animation-duration:0.500s;animation-timing-function:steps(4)"), 1u) << markup;
   EXPECT_EQ(count_of(markup, "transform:none"), 1u) << "what does not move stays";
   EXPECT_NE(clip_rows({{"", {still}}}).markup.find("animation:none"), std::string::npos);
-  Clip other = moving;
+  ClipStrip other = moving;
   other.frames = 3;
   EXPECT_DEATH(clip_rows({{"", {moving, other}}}), "frames");
 }

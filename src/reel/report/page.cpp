@@ -90,9 +90,9 @@ void Page::table(const Table& table) {
   body_ += "</tbody>\n</table></div>\n";
 }
 
-void Page::images(const std::vector<Image>& images) {
+void Page::images(const std::vector<Picture>& images) {
   body_ += "<div class=\"images\">\n";
-  for (const Image& image : images) {
+  for (const Picture& image : images) {
     const std::string caption = escape(image.caption);
     body_ +=
         fmt::format("<figure><img src=\"data:image/png;base64,{}\" alt=\"{}\"/><figcaption>{}</figcaption></figure>\n",

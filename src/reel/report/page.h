@@ -27,7 +27,7 @@ struct Table {
   std::vector<std::vector<std::string>> rows;  // a cell for each column; columns of numbers are aligned to the right
 };
 
-struct Image {
+struct Picture {
   std::string png;  // the bytes of the file
   std::string caption;
 };
@@ -46,7 +46,7 @@ class Page {
   void figures(const std::vector<Html>& figures);  // beside each other where there is room
   void facts(const std::vector<Fact>& facts);
   void table(const Table& table);
-  void images(const std::vector<Image>& images);
+  void images(const std::vector<Picture>& images);
   void folded(std::string_view summary, std::string_view verbatim);  // long text, shown when asked for
 
   std::string html() const;

@@ -129,8 +129,8 @@ std::vector<Html> small_charts(const RunSummary& run) {
 }
 
 void add_samples(Page& page, const RunSummary& run) {
-  std::map<std::int64_t, std::vector<Clip>> by_step;
-  std::vector<Clip> real;
+  std::map<std::int64_t, std::vector<ClipStrip>> by_step;
+  std::vector<ClipStrip> real;
   for (const Sample& sample : run.samples) (sample.real ? real : by_step[sample.step]).push_back(sample.clip);
   if (run.samples.empty()) return;
   std::vector<ClipRow> rows;

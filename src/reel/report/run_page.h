@@ -33,7 +33,7 @@ inline constexpr const char* kFallbacks = "sparsity_fallbacks";  // layers that 
 struct Sample {
   std::int64_t step = 0;
   bool real = false;  // a clip of the data to compare with; its step does not matter
-  Clip clip;
+  ClipStrip clip;
 };
 
 struct MemoryPart {

@@ -17,7 +17,7 @@ std::int32_t Builder::name(std::string_view text) {
   return entry->second;
 }
 
-cost::CollectiveCost Builder::price(const Placement& placement, cost::CollectiveOp op, double bytes) {
+cost::CollectiveCost Builder::price(const Spread& placement, cost::CollectiveOp op, double bytes) {
   cost::CollectiveCost result;
   if (op == cost::CollectiveOp::kSendRecv) {
     result = cost::send_cost(cluster, bytes, placement.per_node < placement.devices, placement.sharing);
@@ -31,14 +31,14 @@ cost::CollectiveCost Builder::price(const Placement& placement, cost::Collective
 }
 
 std::int32_t Builder::call(Slot slot, cost::CollectiveOp op, double bytes, double hidden) {
-  const auto& placements = layout.placements(slot);
-  if (placements.empty()) return -1;
+  const auto& spreads = layout.spreads(slot);
+  if (spreads.empty()) return -1;
   const auto [entry, fresh] =
       calls_.try_emplace(std::tuple(static_cast<int>(slot), static_cast<int>(op), bytes, hidden),
                          static_cast<std::int32_t>(workload.calls.size()));
   if (!fresh) return entry->second;
   Call call{slot, bytes, {}};
-  for (const Placement& placement : placements) {
+  for (const Spread& placement : spreads) {
     const cost::CollectiveCost price_of = price(placement, op, bytes);
     CallCost cost;
     cost.duration = picoseconds(std::max(0.0, price_of.seconds - hidden));
@@ -55,14 +55,14 @@ std::int32_t Builder::call(Slot slot, cost::CollectiveOp op, double bytes, doubl
 }
 
 double Builder::call_seconds(Slot slot, cost::CollectiveOp op, double bytes) {
-  const auto& placements = layout.placements(slot);
-  return placements.empty() ? 0 : price(placements.front(), op, bytes).seconds;
+  const auto& spreads = layout.spreads(slot);
+  return spreads.empty() ? 0 : price(spreads.front(), op, bytes).seconds;
 }
 
 double Builder::hiding_seconds(Slot slot, cost::CollectiveOp op, double bytes, double seconds, cost::KernelClass kind) {
-  const auto& placements = layout.placements(slot);
-  if (placements.empty()) return 0;
-  const cost::CollectiveCost price_of = price(placements.front(), op, bytes);
+  const auto& spreads = layout.spreads(slot);
+  if (spreads.empty()) return 0;
+  const cost::CollectiveCost price_of = price(spreads.front(), op, bytes);
   const double slow = cost::slowdown(cluster, kind, price_of, measured_.overlap);
   return std::min(seconds, price_of.seconds) * (slow - 1) / slow;
 }

@@ -13,7 +13,7 @@
 #include "reel/cost/device.h"
 #include "reel/cost/overlap.h"
 #include "reel/sim/job.h"
-#include "reel/sim/layout.h"
+#include "reel/sim/placement.h"
 #include "reel/sim/workload.h"
 
 namespace reel::sim {
@@ -33,7 +33,7 @@ class Builder {
   const Job& job;
   const cost::Cluster& cluster;
   cost::DeviceCost device;
-  Layout layout;
+  Placement layout;
   Workload& workload;
 
   std::int32_t name(std::string_view text);
@@ -51,7 +51,7 @@ class Builder {
   std::int64_t priced() const { return priced_; }
 
  private:
-  cost::CollectiveCost price(const Placement& placement, cost::CollectiveOp op, double bytes);
+  cost::CollectiveCost price(const Spread& placement, cost::CollectiveOp op, double bytes);
 
   const Measured measured_;
   std::unordered_map<std::string, std::int32_t> names_;

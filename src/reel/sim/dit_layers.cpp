@@ -8,8 +8,8 @@ namespace reel::sim {
 namespace {
 
 using cost::CollectiveOp;
+using cost::Direction;
 using cost::KernelClass;
-using cost::Pass;
 
 constexpr std::int64_t kPredictorRank = 16;    // of a head's low-rank queries and keys (DSV)
 constexpr std::int64_t kPredictorSample = 64;  // the predictor learns from one query in so many (DSV)
@@ -67,9 +67,9 @@ class Attention3d {
     const Parallel& p = b_.job.parallel;
     heads_ = s_.heads / p.ulysses;
     queries_ = ceil_div(s_.all, p.ring);
-    const double dense = pass_seconds(Pass::kForward, 0) + pass_seconds(Pass::kBackward, 0);
-    const double sparse =
-        pass_seconds(Pass::kForward, sparsity_) + pass_seconds(Pass::kBackward, sparsity_) + selection_seconds();
+    const double dense = pass_seconds(Direction::kForward, 0) + pass_seconds(Direction::kBackward, 0);
+    const double sparse = pass_seconds(Direction::kForward, sparsity_) + pass_seconds(Direction::kBackward, sparsity_) +
+                          selection_seconds();
     sparse_ = sparse < dense;
     sparsity_ = sparse_ ? of_rank : 0;
   }
@@ -78,12 +78,12 @@ class Attention3d {
     const Parallel& p = b_.job.parallel;
     switch_heads(tasks, 3);
     if (sparse_ && b_.job.model.selection && !again) select(tasks);
-    ring(tasks, Pass::kForward, p.ring);
+    ring(tasks, Direction::kForward, p.ring);
     switch_heads(tasks, 1);
   }
   void backward(Tasks& tasks) const {
     switch_heads(tasks, 1);
-    ring(tasks, Pass::kBackward, b_.job.parallel.ring);
+    ring(tasks, Direction::kBackward, b_.job.parallel.ring);
     switch_heads(tasks, 3);
   }
   bool sparse() const { return sparse_; }
@@ -103,7 +103,7 @@ class Attention3d {
                      CollectiveOp::kAllToAll, s_.part() * tensors, Category::kContext);
   }
 
-  double pass_seconds(Pass pass, double sparsity) const {
+  double pass_seconds(Direction pass, double sparsity) const {
     const std::int64_t steps = b_.job.parallel.ring;
     const std::int64_t keys = ceil_div(s_.all, steps);
     const double each =
@@ -144,10 +144,10 @@ class Attention3d {
     tasks.gemm("predictor gradient", wide, s_.hidden, s_.tokens, 0, false);
   }
 
-  void ring(Tasks& tasks, Pass pass, std::int64_t steps) const {
+  void ring(Tasks& tasks, Direction pass, std::int64_t steps) const {
     const double each = pass_seconds(pass, sparsity_) / static_cast<double>(steps);
     const std::string_view name = sparse_ ? "sparse attention" : "attention";
-    const double bytes = 2 * s_.part() * (pass == Pass::kForward ? 1 : 2);
+    const double bytes = 2 * s_.part() * (pass == Direction::kForward ? 1 : 2);
     for (std::int64_t step = 0; step < steps; ++step) {
       const bool more = step + 1 < steps;
       if (more) {
@@ -169,7 +169,7 @@ class Attention3d {
 
 // Attention within frames (spatial) or along time at each place (temporal). The rows are cut by place: time is whole
 // on every rank, so temporal attention needs no exchange; spatial attention does.
-void axis_attention(Builder& b, Tasks& tasks, const DitSizes& s, bool spatial, Pass pass) {
+void axis_attention(Builder& b, Tasks& tasks, const DitSizes& s, bool spatial, Direction pass) {
   const Model& m = b.job.model;
   const Parallel& p = b.job.parallel;
   const std::int64_t places = m.height * m.width;
@@ -189,7 +189,7 @@ void axis_attention(Builder& b, Tasks& tasks, const DitSizes& s, bool spatial, P
   }
   // Ulysses moves queries, keys and values there and the output back; backward moves their gradients the other way. DSP
   // moves the layer's input and its output (see switch_axis), so nothing is left to move here.
-  const bool forward = pass == Pass::kForward;
+  const bool forward = pass == Direction::kForward;
   if (p.dsp == 1) exchange(forward ? 3 : 1, s.part());
   tasks.kernel(spatial ? "spatial attention" : "temporal attention",
                b.device.seconds(cost::Attention{rows, heads, 0, length, length, s.head_dim, false, m.flash}, pass),
@@ -220,7 +220,7 @@ class DitBlock {
     if (attention_ != nullptr) {
       attention_->forward(tasks, again);
     } else {
-      axis_attention(b_, tasks, s_, spatial_, Pass::kForward);
+      axis_attention(b_, tasks, s_, spatial_, Direction::kForward);
     }
     linears_.row_forward(tasks, "attention out", s_.hidden, s_.hidden);
     switch_axis(b_, tasks, s_, spatial_);
@@ -228,7 +228,7 @@ class DitBlock {
     if (m.text > 0) {
       linears_.column_forward(tasks, "cross query", s_.hidden, s_.hidden);
       tasks.gemm("cross key, value", s_.batch * m.text, 2 * s_.hidden / s_.tensor, s_.hidden);
-      tasks.kernel("cross-attention", cross(Pass::kForward), KernelClass::kAttention);
+      tasks.kernel("cross-attention", cross(Direction::kForward), KernelClass::kAttention);
       linears_.row_forward(tasks, "cross out", s_.hidden, s_.hidden);
       tasks.memory("residual", 6 * state);
     }
@@ -249,7 +249,7 @@ class DitBlock {
     tasks.memory("norm and modulation", 12 * state);
     if (m.text > 0) {
       linears_.row_backward(tasks, "cross out", s_.hidden, s_.hidden);
-      tasks.kernel("cross-attention", cross(Pass::kBackward), KernelClass::kAttention);
+      tasks.kernel("cross-attention", cross(Direction::kBackward), KernelClass::kAttention);
       linears_.products_backward(tasks, "cross key, value", s_.batch * m.text, 2 * s_.hidden / s_.tensor, s_.hidden);
       linears_.column_backward(tasks, "cross query", s_.hidden, s_.hidden);
       tasks.memory("residual", 6 * state);
@@ -260,7 +260,7 @@ class DitBlock {
     if (attention_ != nullptr) {
       attention_->backward(tasks);
     } else {
-      axis_attention(b_, tasks, s_, spatial_, Pass::kBackward);
+      axis_attention(b_, tasks, s_, spatial_, Direction::kBackward);
     }
     tasks.memory("norm and rotary", 12 * inner);
     linears_.column_backward(tasks, "query, key, value", 3 * s_.hidden, s_.hidden);
@@ -288,7 +288,7 @@ class DitBlock {
 
  private:
   std::int64_t wide() const { return b_.job.model.ffn * (b_.job.model.gated ? 2 : 1); }
-  double cross(Pass pass) const {
+  double cross(Direction pass) const {
     return b_.device.seconds(
         cost::Attention{s_.batch, s_.heads, 0, s_.tokens / s_.batch, b_.job.model.text, s_.head_dim, false, true},
         pass);

@@ -8,8 +8,8 @@ namespace reel::sim {
 namespace {
 
 using cost::CollectiveOp;
+using cost::Direction;
 using cost::KernelClass;
-using cost::Pass;
 
 // Sizes of one rank's part of a micro-batch.
 struct Sizes {
@@ -46,8 +46,8 @@ cost::Attention attention_of(const Job& job, const Sizes& s) {
 
 // Keys and values go round while the part that is here is attended to. Each rank has an early and a late piece, so that
 // of every other rank's keys half the pairs are seen. Backward carries the gradients of keys and values as well.
-void ring(Builder& b, Tasks& tasks, const Sizes& s, Pass pass) {
-  const double bytes = s.kv_bytes() * (pass == Pass::kForward ? 1 : 2);
+void ring(Builder& b, Tasks& tasks, const Sizes& s, Direction pass) {
+  const double bytes = s.kv_bytes() * (pass == Direction::kForward ? 1 : 2);
   cost::Attention part = attention_of(b.job, s);
   for (std::int64_t step = 0; step < b.job.parallel.context; ++step) {
     const bool more = step + 1 < b.job.parallel.context;
@@ -65,7 +65,7 @@ void ring(Builder& b, Tasks& tasks, const Sizes& s, Pass pass) {
   }
 }
 
-void attention(Builder& b, Tasks& tasks, const Sizes& s, Pass pass) {
+void attention(Builder& b, Tasks& tasks, const Sizes& s, Direction pass) {
   const std::int64_t context = b.job.parallel.context;
   if (context == 1) {
     tasks.kernel("attention", b.device.seconds(attention_of(b.job, s), pass), KernelClass::kAttention);
@@ -78,7 +78,7 @@ void attention(Builder& b, Tasks& tasks, const Sizes& s, Pass pass) {
     part.causal = false;
     part.keys = std::max<std::int64_t>(1, b.job.model.sequence / 2);
     tasks.kernel("attention", b.device.seconds(part, pass), KernelClass::kAttention);
-    if (pass == Pass::kBackward)
+    if (pass == Direction::kBackward)
       tasks.collective("scatter gradients of keys and values", kContextSlot, CollectiveOp::kReduceScatter, bytes,
                        Category::kContext);
   }
@@ -92,7 +92,7 @@ void forward(Builder& b, Tasks& tasks, const Sizes& s, const Linears& linears) {
   tasks.memory("norm", 4 * state);
   linears.column_forward(tasks, "query, key, value", s.qkv, s.hidden);
   tasks.memory("bias or rotary", 4.0 * static_cast<double>(s.tokens) * s.part(s.qkv));
-  attention(b, tasks, s, Pass::kForward);
+  attention(b, tasks, s, Direction::kForward);
   linears.row_forward(tasks, "attention out", s.hidden, m.attended());
   tasks.memory("dropout and residual", 7 * state);
   tasks.memory("norm", 4 * state);
@@ -122,8 +122,8 @@ void backward(Builder& b, Tasks& tasks, const Sizes& s, const Linears& linears) 
   tasks.memory("norm", 10 * state);
   tasks.memory("dropout and residual", 7 * state);
   linears.row_backward(tasks, "attention out", s.hidden, m.attended());
-  if (b.job.recompute == "selective" && !m.flash) attention(b, tasks, s, Pass::kForward);
-  attention(b, tasks, s, Pass::kBackward);
+  if (b.job.recompute == "selective" && !m.flash) attention(b, tasks, s, Direction::kForward);
+  attention(b, tasks, s, Direction::kBackward);
   tasks.memory("bias or rotary", 4.0 * static_cast<double>(s.tokens) * s.part(s.qkv));
   linears.column_backward(tasks, "query, key, value", s.qkv, s.hidden);
   tasks.memory("norm", 10 * state);

@@ -6,7 +6,7 @@
 #include <queue>
 
 #include "reel/base/error.h"
-#include "reel/sim/plan.h"
+#include "reel/sim/schedule.h"
 
 namespace reel::sim {
 
@@ -32,7 +32,7 @@ std::size_t wire(Link link, Direction direction) {
 }
 
 struct Run {
-  const Plan* plan = nullptr;
+  const Schedule* plan = nullptr;
   double slow = 1;
   std::array<Lane, kStreams> lanes;
   // of the compute stream
@@ -109,15 +109,15 @@ class Engine {
   void make_plans() {
     runs_.resize(at(folding_.classes()));
     const bool merge = folding_.merge && !spans_;
-    std::map<std::int32_t, const Plan*> of_program;
+    std::map<std::int32_t, const Schedule*> of_program;
     for (std::int32_t c = 0; c < folding_.classes(); ++c) {
       const std::int32_t rank = folding_.representative[at(c)];
       const std::int32_t program = w_.program_of[at(rank)];
       Run& run = runs_[at(c)];
       if (!w_.slow.empty()) run.slow = w_.slow[at(rank)];
-      const Plan*& shared = of_program[program];
+      const Schedule*& shared = of_program[program];
       if (merge || shared == nullptr) {
-        plans_.push_back(std::make_unique<Plan>(make_plan(w_, folding_, meetings_, c, merge)));
+        plans_.push_back(std::make_unique<Schedule>(make_schedule(w_, folding_, meetings_, c, merge)));
         shared = plans_.back().get();
       }
       run.plan = shared;
@@ -139,7 +139,7 @@ class Engine {
   // The first stream that the task still waits for; kStreams: none.
   std::size_t obstacle(const Run& run, const Lane& lane, std::size_t s, const Task& task) const {
     if (task.waits == 0 && task.lag == 0) return kStreams;
-    const PlanStep& step = run.plan->steps[at(lane.step)];
+    const ScheduleStep& step = run.plan->steps[at(lane.step)];
     const auto& before = step.code->before[at(step.code->of_stream[s][at(lane.index)])];
     for (std::size_t other = 0; other < kStreams; ++other) {
       std::int32_t lag = -1;
@@ -330,7 +330,7 @@ class Engine {
   void end_task(std::int32_t c, Stream stream) {
     Run& run = runs_[at(c)];
     Lane& lane = run.lanes[at(stream)];
-    const PlanStep& step = run.plan->steps[at(lane.step)];
+    const ScheduleStep& step = run.plan->steps[at(lane.step)];
     const Code& code = *step.code;
     const std::int32_t index = code.of_stream[at(stream)][at(lane.index)];
     const Task& task = code.tasks[at(index)];
@@ -372,7 +372,7 @@ class Engine {
   Meetings meetings_;
   std::vector<Present> present_;  // by meeting
   Picoseconds now_ = 0;
-  std::vector<std::unique_ptr<Plan>> plans_;
+  std::vector<std::unique_ptr<Schedule>> plans_;
   std::vector<Run> runs_;
   std::vector<End> ending_;
   std::vector<std::int32_t> starting_, changed_;  // at this point in time: meetings; classes with full wires

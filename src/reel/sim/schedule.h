@@ -39,22 +39,22 @@ struct Code {
   Breakdown breakdown{};
 };
 
-struct PlanStep {
+struct ScheduleStep {
   const Code* code = nullptr;
   std::int32_t micro_batch = -1;
   std::array<std::int32_t, kStreams> before{};  // tasks of each stream issued before
 };
 
-struct Plan {
+struct Schedule {
   std::vector<std::unique_ptr<Code>> codes;
-  std::vector<PlanStep> steps;
+  std::vector<ScheduleStep> steps;
 
   void add(const Code* code, std::int32_t micro_batch);
 };
 
 // Which calls may run beside the compute of a block: those on kData, from the block that issues them to the next task
 // of the compute stream that waits for all of them. Blocks in between are never merged (timeline.h).
-Plan make_plan(const Workload& workload, const Folding& folding, const Meetings& meetings, std::int32_t c,
-               bool merging);
+Schedule make_schedule(const Workload& workload, const Folding& folding, const Meetings& meetings, std::int32_t c,
+                       bool merging);
 
 }  // namespace reel::sim

@@ -34,7 +34,7 @@ constexpr GroupCost kBlockCost{0, 1.0 / static_cast<double>(kBlockTokens)};
 GroupCost group_cost(const cost::Machine& machine, std::int64_t group_queries, std::int64_t head_dim);
 GroupCost group_cost(const cost::Cluster& cluster, std::int64_t group_queries, std::int64_t head_dim);
 
-struct Work {
+struct Counts {
   std::int64_t heads = 0, rows = 0, columns = 0;
   std::int64_t batch = 1;
   GroupCost cost;
@@ -61,7 +61,7 @@ struct Work {
 // For a plan over `ranks`: where blocks are many, columns are a multiple of it, since any ring then begins with runs as
 // even as blocks allow, and at least 4 for each. An Error for lists without heads, queries or keys, and for lists
 // without a single pair: nothing can be balanced there.
-Work count_work(const lists::KeyLists& lists, const GroupCost& cost, std::int64_t ranks = 1);
+Counts count_work(const lists::KeyLists& lists, const GroupCost& cost, std::int64_t ranks = 1);
 
 // `mask` [heads][rows][columns], 0 or not, of blocks of 64 x 64 tokens, as lists of key tiles.
 lists::KeyLists lists_of_mask(std::span<const std::uint8_t> mask, std::int64_t heads, std::int64_t rows,

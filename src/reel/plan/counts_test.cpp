@@ -1,4 +1,4 @@
-#include "reel/plan/work.h"
+#include "reel/plan/counts.h"
 
 #include <gtest/gtest.h>
 
@@ -11,13 +11,13 @@ namespace {
 using lists::KeyListsBuilder;
 using lists::uniform_groups;
 
-TEST(Work, CountsKeysOfTokensTilesAndDenseHeads) {
+TEST(Counts, CountsKeysOfTokensTilesAndDenseHeads) {
   // 100 queries in groups of 64, 150 keys: blocks of 64, 64 and 22.
   KeyListsBuilder builder(1, 2, 150, uniform_groups(100, 64));
   builder.add(std::vector<std::int32_t>{0, 63, 64, 149});
   builder.add(std::vector<std::int32_t>{});
   builder.add_dense_head();
-  const Work work = count_work(builder.finish(), {10, 2});
+  const Counts work = count_work(builder.finish(), {10, 2});
   ASSERT_EQ(work.columns, 3);
   EXPECT_EQ(work.keys, (std::vector<std::uint16_t>{2, 1, 1, 0, 0, 0, 64, 64, 22, 64, 64, 22}));
   EXPECT_EQ(work.row_keys, (std::vector<std::uint32_t>{4, 0, 150, 150}));
@@ -30,16 +30,16 @@ TEST(Work, CountsKeysOfTokensTilesAndDenseHeads) {
   EXPECT_EQ(work.filled, (std::vector<std::uint64_t>{7, 0, 7, 7}));
 }
 
-TEST(Work, AShortLastTileCountsItsTokens) {
+TEST(Counts, AShortLastTileCountsItsTokens) {
   KeyListsBuilder builder(2, 1, 150, uniform_groups(64, 64), lists::kTileKeys);
   builder.add(std::vector<std::int32_t>{1, 2});
   builder.add(std::vector<std::int32_t>{2});
-  const Work work = count_work(builder.finish(), {0, 1});
+  const Counts work = count_work(builder.finish(), {0, 1});
   EXPECT_EQ(work.keys, (std::vector<std::uint16_t>{0, 64, 44}));  // batch items together
 }
 
-TEST(Work, ManyBlocksBecomeRunsOfBlocks) {
-  const Work work = count_work(lists::dense_lists(1, 1, 64, 64 * 1183 + 5), {0, 1});
+TEST(Counts, ManyBlocksBecomeRunsOfBlocks) {
+  const Counts work = count_work(lists::dense_lists(1, 1, 64, 64 * 1183 + 5), {0, 1});
   EXPECT_EQ(work.blocks, 1184);
   EXPECT_EQ(work.columns, 128);
   EXPECT_EQ(work.column_of[1183], 127);
@@ -47,9 +47,9 @@ TEST(Work, ManyBlocksBecomeRunsOfBlocks) {
   EXPECT_EQ(count_work(lists::dense_lists(1, 1, 64, 64 * 1184), {0, 1}, 256).columns, 1184);
 }
 
-TEST(Work, EqualRunsOfColumnsAreEqualRunsOfBlocks) {
+TEST(Counts, EqualRunsOfColumnsAreEqualRunsOfBlocks) {
   for (const int ranks : {3, 6, 8, 12, 48}) {
-    const Work work = count_work(lists::dense_lists(1, 1, 64, 64 * 1184), {0, 1}, ranks);
+    const Counts work = count_work(lists::dense_lists(1, 1, 64, 64 * 1184), {0, 1}, ranks);
     ASSERT_EQ(work.columns % ranks, 0);
     const Partition p = contiguous(work, 1, ranks);
     for (const Indices& columns : p.keys[0]) {
@@ -61,13 +61,13 @@ TEST(Work, EqualRunsOfColumnsAreEqualRunsOfBlocks) {
   }
 }
 
-TEST(Work, AMaskCountsBlocks) {
+TEST(Counts, AMaskCountsBlocks) {
   const std::vector<std::uint8_t> mask = {1, 0, 1, 0, 0, 1};  // one head, 2 x 3
-  const Work work = count_work(lists_of_mask(mask, 1, 2, 3), kBlockCost);
+  const Counts work = count_work(lists_of_mask(mask, 1, 2, 3), kBlockCost);
   EXPECT_NEAR(work.head_work(1)[0], 3, 1e-6);
 }
 
-TEST(Work, NothingToComputeIsAnError) {
+TEST(Counts, NothingToComputeIsAnError) {
   EXPECT_NE(message_of([] {
               count_work(lists::random_lists(1, 2, 64, uniform_groups(64, 64), 0, 1, 1), {0, 1});
             }).find("no query attends to any key"),
@@ -82,7 +82,7 @@ TEST(Work, NothingToComputeIsAnError) {
             std::string::npos);
 }
 
-TEST(Work, AMachineWithoutBandwidthHasNoFixedCost) {
+TEST(Counts, AMachineWithoutBandwidthHasNoFixedCost) {
   cost::Machine machine;
   machine.peak_all = 1e11;
   EXPECT_EQ(group_cost(machine, 64, 128).fixed, 0);

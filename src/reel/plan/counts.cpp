@@ -1,4 +1,4 @@
-#include "reel/plan/work.h"
+#include "reel/plan/counts.h"
 
 #include <algorithm>
 #include <limits>
@@ -29,17 +29,18 @@ GroupCost group_cost(const cost::Cluster& cluster, std::int64_t group_queries, s
   all.group = group_queries;
   cost::SparseAttention half = all;
   half.sparsity = 0.5;
-  const double seconds = device.seconds(all, cost::Pass::kForward);
+  const double seconds = device.seconds(all, cost::Direction::kForward);
   GroupCost cost;
-  cost.per_key = (seconds - device.seconds(half, cost::Pass::kForward)) / (0.5 * static_cast<double>(kGroups * kKeys));
+  cost.per_key =
+      (seconds - device.seconds(half, cost::Direction::kForward)) / (0.5 * static_cast<double>(kGroups * kKeys));
   cost.fixed = std::max(0.0, (seconds - device.launch_seconds()) / static_cast<double>(kGroups) -
                                  cost.per_key * static_cast<double>(kKeys));
   return cost;
 }
 
-std::int64_t Work::tokens() const { return std::accumulate(row_tokens.begin(), row_tokens.end(), std::int64_t{0}); }
+std::int64_t Counts::tokens() const { return std::accumulate(row_tokens.begin(), row_tokens.end(), std::int64_t{0}); }
 
-std::vector<double> Work::head_work(int visits) const {
+std::vector<double> Counts::head_work(int visits) const {
   std::vector<double> work(static_cast<std::size_t>(heads), 0.0);
   const double each = cost.fixed * static_cast<double>(batch) * visits;
   for (std::size_t i = 0; i < row_keys.size(); ++i) {
@@ -84,7 +85,7 @@ std::vector<std::int32_t> columns_of_blocks(std::int64_t blocks, std::int64_t ra
   return column;
 }
 
-void add_sums(Work& work) {
+void add_sums(Counts& work) {
   work.words = (work.columns + 63) / 64;
   work.row_keys.assign(static_cast<std::size_t>(work.heads * work.rows), 0);
   work.filled.assign(work.row_keys.size() * static_cast<std::size_t>(work.words), 0);
@@ -100,11 +101,11 @@ void add_sums(Work& work) {
 
 }  // namespace
 
-Work count_work(const KeyLists& lists, const GroupCost& cost, std::int64_t ranks) {
+Counts count_work(const KeyLists& lists, const GroupCost& cost, std::int64_t ranks) {
   if (ranks < 1) throw Error(fmt::format("a plan over {} ranks", ranks), "use at least one rank");
   lists.check();
   check_countable(lists);
-  Work work;
+  Counts work;
   work.heads = lists.heads, work.rows = lists.groups(), work.batch = lists.batch, work.cost = cost;
   work.blocks = (lists.keys_tokens + kBlockTokens - 1) / kBlockTokens;
   work.column_of = columns_of_blocks(work.blocks, ranks);

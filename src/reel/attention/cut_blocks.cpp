@@ -1,4 +1,4 @@
-#include "reel/attention/work.h"
+#include "reel/attention/cut_blocks.h"
 
 #include <algorithm>
 #include <bit>
@@ -68,8 +68,8 @@ void cut_head(const std::vector<Block>& blocks, std::int64_t first, std::int64_t
 }
 
 template <class Parts>  // parts(cost of the head, cost of everything) -> number of parts
-Work cut(const Shape& shape, const lists::KeyLists* lists, std::int64_t most_queries, const Parts& parts) {
-  Work work;
+Blocks cut(const Shape& shape, const lists::KeyLists* lists, std::int64_t most_queries, const Parts& parts) {
+  Blocks work;
   work.blocks = make_blocks(shape, lists, most_queries);
   double total = 0;
   for (const Block& block : work.blocks) total += cost_of(block);
@@ -95,7 +95,7 @@ Work cut(const Shape& shape, const lists::KeyLists* lists, std::int64_t most_que
 }
 
 // Of a unit whose keys have `bytes` in all.
-std::int64_t ranges_of(const Work& work, const Unit& unit, double bytes) {
+std::int64_t ranges_of(const Blocks& work, const Unit& unit, double bytes) {
   double listed = 0;
   for (std::int64_t i = unit.first; i < unit.last; ++i) {
     listed += static_cast<double>(work.blocks[static_cast<std::size_t>(i)].tokens);
@@ -151,12 +151,12 @@ void check(const Input& in, const lists::KeyLists* lists) {
   }
 }
 
-Work cut_forward(const Shape& shape, const lists::KeyLists* lists) {
+Blocks cut_forward(const Shape& shape, const lists::KeyLists* lists) {
   // Few queries in all are cut into smaller blocks, or most threads would have none.
   const std::int64_t even = shape.batch * shape.heads * shape.queries / kLeastForwardUnits;
   const std::int64_t most =
       std::clamp(even / kLeastForwardQueries * kLeastForwardQueries, kLeastForwardQueries, kForwardQueries);
-  Work work = cut(shape, lists, most, [](double cost, double total) {
+  Blocks work = cut(shape, lists, most, [](double cost, double total) {
     return std::max<std::int64_t>(1, std::llround(std::ceil(kForwardUnits * cost / total)));
   });
   // All keys are read in order, and need no ranges.
@@ -167,10 +167,10 @@ Work cut_forward(const Shape& shape, const lists::KeyLists* lists) {
   return work;
 }
 
-Work cut_backward(const Shape& shape, const lists::KeyLists* lists) {
+Blocks cut_backward(const Shape& shape, const lists::KeyLists* lists) {
   const double keys = static_cast<double>(std::max<std::int64_t>(1, shape.keys));
   const double scratch = keys * static_cast<double>(shape.head_dim) * 2 * sizeof(float);
-  Work work = cut(shape, lists, kBackwardQueries, [&](double cost, double total) {
+  Blocks work = cut(shape, lists, kBackwardQueries, [&](double cost, double total) {
     const double share = kBackwardUnits * cost / total;
     const double parts =
         std::min({share, cost / (keys * kLeastPairsPerKey), 1 + kMostScratch / scratch * cost / total});

@@ -33,39 +33,39 @@ enum Slot : std::int32_t {
 };
 
 // How the groups of a slot lie on nodes; groups with the same placement are of one variant.
-struct Placement {
+struct Spread {
   std::int64_t devices = 1, per_node = 1, sharing = 1;
   double slow = 1;  // its worst link
-  bool operator==(const Placement&) const = default;
+  bool operator==(const Spread&) const = default;
 };
 
 struct Coordinates {
   std::int64_t stage, copy, piece, part;
 };
 
-class Layout {
+class Placement {
  public:
-  Layout(const Job& job, const cost::Cluster& cluster);
+  Placement(const Job& job, const cost::Cluster& cluster);
 
   Coordinates coordinates(std::int64_t rank) const;
 
-  // Adds groups, members and group_of for all ranks; the placements are known afterwards.
+  // Adds groups, members and group_of for all ranks; the spreads are known afterwards.
   void add_groups(Workload& workload);
-  const std::vector<Placement>& placements(Slot slot) const { return placements_[static_cast<std::size_t>(slot)]; }
+  const std::vector<Spread>& spreads(Slot slot) const { return spreads_[static_cast<std::size_t>(slot)]; }
 
  private:
   std::int64_t rank(const Coordinates& at) const;
-  std::int32_t variant(Slot slot, const Placement& placement);
+  std::int32_t variant(Slot slot, const Spread& placement);
   void add_group(Workload& workload, Slot slot, const std::vector<std::int64_t>& ranks);
   void add_channels(Workload& workload, Slot out, Slot in, const std::vector<std::int64_t>& to);
-  Placement place(const std::vector<std::int64_t>& ranks) const;
+  Spread place(const std::vector<std::int64_t>& ranks) const;
 
   std::int64_t tensor_, context_, data_, pipeline_, ulysses_, ring_, expert_;
   std::int64_t expert_stride_;  // between neighbours that share the experts: tensor, or 1 where experts are whole
   bool embedding_, contexts_, rings_, moe_;
   std::int64_t devices_, per_node_;
   std::vector<double> slow_;  // by rank; empty: none is
-  std::vector<Placement> placements_[kSlots];
+  std::vector<Spread> spreads_[kSlots];
 };
 
 }  // namespace reel::sim

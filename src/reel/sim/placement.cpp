@@ -1,4 +1,4 @@
-#include "reel/sim/layout.h"
+#include "reel/sim/placement.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace reel::sim {
 
-Layout::Layout(const Job& job, const cost::Cluster& cluster)
+Placement::Placement(const Job& job, const cost::Cluster& cluster)
     : tensor_(job.parallel.tensor),
       context_(job.parallel.context),
       data_(job.parallel.data),
@@ -30,17 +30,17 @@ Layout::Layout(const Job& job, const cost::Cluster& cluster)
   }
 }
 
-Coordinates Layout::coordinates(std::int64_t rank) const {
+Coordinates Placement::coordinates(std::int64_t rank) const {
   return {rank / (tensor_ * context_ * data_), rank / (tensor_ * context_) % data_, rank / tensor_ % context_,
           rank % tensor_};
 }
 
-std::int64_t Layout::rank(const Coordinates& at) const {
+std::int64_t Placement::rank(const Coordinates& at) const {
   return ((at.stage * data_ + at.copy) * context_ + at.piece) * tensor_ + at.part;
 }
 
-Placement Layout::place(const std::vector<std::int64_t>& ranks) const {
-  Placement placement;
+Spread Placement::place(const std::vector<std::int64_t>& ranks) const {
+  Spread placement;
   placement.devices = static_cast<std::int64_t>(ranks.size());
   std::int64_t least = placement.devices, most = 0, count = 0;
   for (std::size_t i = 0; i < ranks.size(); ++i) {  // ascending, so nodes come in runs
@@ -59,15 +59,15 @@ Placement Layout::place(const std::vector<std::int64_t>& ranks) const {
   return placement;
 }
 
-std::int32_t Layout::variant(Slot slot, const Placement& placement) {
-  auto& known = placements_[slot];
+std::int32_t Placement::variant(Slot slot, const Spread& placement) {
+  auto& known = spreads_[slot];
   const auto found = std::find(known.begin(), known.end(), placement);
   if (found != known.end()) return static_cast<std::int32_t>(found - known.begin());
   known.push_back(placement);
   return static_cast<std::int32_t>(known.size()) - 1;
 }
 
-void Layout::add_group(Workload& w, Slot slot, const std::vector<std::int64_t>& ranks) {
+void Placement::add_group(Workload& w, Slot slot, const std::vector<std::int64_t>& ranks) {
   const auto id = static_cast<std::int32_t>(w.groups.size());
   w.groups.push_back({variant(slot, place(ranks)), static_cast<std::int32_t>(w.members.size()),
                       static_cast<std::int32_t>(ranks.size()), false});
@@ -78,7 +78,7 @@ void Layout::add_group(Workload& w, Slot slot, const std::vector<std::int64_t>& 
 }
 
 // to[rank]: whom it sends to; -1: nobody.
-void Layout::add_channels(Workload& w, Slot out, Slot in, const std::vector<std::int64_t>& to) {
+void Placement::add_channels(Workload& w, Slot out, Slot in, const std::vector<std::int64_t>& to) {
   std::vector<std::int64_t> leaving(static_cast<std::size_t>((devices_ + per_node_ - 1) / per_node_), 0);
   const auto crosses = [&](std::int64_t a, std::int64_t b) { return a / per_node_ != b / per_node_; };
   for (std::int64_t r = 0; r < devices_; ++r) {
@@ -88,7 +88,7 @@ void Layout::add_channels(Workload& w, Slot out, Slot in, const std::vector<std:
   for (std::int64_t r = 0; r < devices_; ++r) {
     const std::int64_t peer = to[static_cast<std::size_t>(r)];
     if (peer < 0) continue;
-    Placement placement{2, 2, 1, 1};
+    Spread placement{2, 2, 1, 1};
     if (crosses(r, peer)) placement.per_node = 1, placement.sharing = leaving[static_cast<std::size_t>(r / per_node_)];
     if (!slow_.empty())
       placement.slow = std::max(slow_[static_cast<std::size_t>(r)], slow_[static_cast<std::size_t>(peer)]);
@@ -99,10 +99,10 @@ void Layout::add_channels(Workload& w, Slot out, Slot in, const std::vector<std:
     w.group_of[static_cast<std::size_t>(r * kSlots + out)] = id;
     w.group_of[static_cast<std::size_t>(peer * kSlots + in)] = id;
   }
-  placements_[in] = placements_[out];
+  spreads_[in] = spreads_[out];
 }
 
-void Layout::add_groups(Workload& w) {
+void Placement::add_groups(Workload& w) {
   w.slots = kSlots;
   w.group_of.assign(static_cast<std::size_t>(devices_ * kSlots), -1);
   w.members.reserve(static_cast<std::size_t>(devices_) * 8);

@@ -1,4 +1,4 @@
-#include "reel/sim/plan.h"
+#include "reel/sim/schedule.h"
 
 #include <algorithm>
 #include <map>
@@ -135,7 +135,7 @@ Merged merge(const Workload& w, const Folding& folding, const Meetings& meetings
 }
 
 // `last` is the plan's last step where that is one task which may still grow.
-void add_merged(Plan& plan, Merged& merged, Code*& last, std::int32_t micro_batch) {
+void add_merged(Schedule& plan, Merged& merged, Code*& last, std::int32_t micro_batch) {
   const bool alone = merged.tasks.size() == 1;
   if (alone && last != nullptr && merged.tasks.front().waits == 0) {
     for (std::size_t i = 0; i < kCategories; ++i) last->breakdown[i] += merged.sum[i];
@@ -248,19 +248,20 @@ Picoseconds compute_time(const Task& task, double slow) {
   return slow == 1 ? task.duration : std::llround(static_cast<double>(task.duration) * slow);
 }
 
-void Plan::add(const Code* code, std::int32_t micro_batch) {
-  PlanStep step{code, micro_batch, {}};
+void Schedule::add(const Code* code, std::int32_t micro_batch) {
+  ScheduleStep step{code, micro_batch, {}};
   if (!steps.empty()) {
-    const PlanStep& last = steps.back();
+    const ScheduleStep& last = steps.back();
     for (std::size_t s = 0; s < kStreams; ++s)
       step.before[s] = last.before[s] + static_cast<std::int32_t>(last.code->of_stream[s].size());
   }
   steps.push_back(step);
 }
 
-Plan make_plan(const Workload& w, const Folding& folding, const Meetings& meetings, std::int32_t c, bool merging) {
+Schedule make_schedule(const Workload& w, const Folding& folding, const Meetings& meetings, std::int32_t c,
+                       bool merging) {
   const Program& program = w.programs[at(w.program_of[at(folding.representative[at(c)])])];
-  Plan plan;
+  Schedule plan;
   struct Prepared {
     Beside beside;
     bool waits = false;  // its compute begins when kData has ended

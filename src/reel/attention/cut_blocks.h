@@ -31,7 +31,7 @@ struct Unit {
   std::int64_t ranges = 0;
 };
 
-struct Work {
+struct Blocks {
   std::vector<Block> blocks;  // by batch item, head, query; blocks without keys included
   std::vector<Unit> units;    // most expensive first; those within about a fifth of each other by head
 };
@@ -42,11 +42,11 @@ void check_shape(const Shape& shape);
 void check_memory(const char* name, const float* data);
 void check_view(const char* name, ConstView view, const Shape& shape, std::int64_t rows);
 
-Work cut_forward(const Shape& shape, const lists::KeyLists* lists);
+Blocks cut_forward(const Shape& shape, const lists::KeyLists* lists);
 
 // In backward a head is cut into parts only when it is a large share of all work, since every part but the first needs
 // its own dK and dV: 16 parts in all, none below kLeastPairsPerKey pairs a key. The keys of a part come in ranges whose
 // rows of K, V, dK and dV stay in the cache.
-Work cut_backward(const Shape& shape, const lists::KeyLists* lists);
+Blocks cut_backward(const Shape& shape, const lists::KeyLists* lists);
 
 }  // namespace reel::attention
