@@ -50,8 +50,7 @@ train::RunConfig configuration(const BenchOptions& options, const std::string& a
 }
 
 std::unique_ptr<data::Source> source_of(const train::RunConfig& c) {
-  return data::make_source(
-      c.data, {c.model.channels, c.video.frames, c.video.height, c.video.width, c.text_tokens, c.text_width});
+  return data::make_source(c.data, train::format_of(c));
 }
 
 // What a training step kept.

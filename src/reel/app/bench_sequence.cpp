@@ -150,7 +150,7 @@ void bench_sequence(const BenchOptions& options) {
                                             : "mpirun -n 4 reel bench sequence");
   }
   Threads threads(options.threads);
-  if (!options.no_poll) threads.set_poll([&world] { world.poll(); });
+  if (!options.no_poll) comm::poll_while_computing(threads, world);
   const auto model = model::make_denoiser(config.model, tape::Parameters::With::kGradients);
   model::initialise(*model);
 

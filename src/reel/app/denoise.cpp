@@ -82,7 +82,7 @@ void denoise(const DenoiseOptions& options) {
   const parallel::Plan plan = parallel::parse_plan(options.plan);
   parallel::Team team(world, plan);
   Threads threads(options.threads);
-  if (world.size() > 1) threads.set_poll([&world] { world.poll(); });
+  comm::poll_while_computing(threads, world);
   const SafetensorsFile file = SafetensorsFile::open(options.inputs);
   const auto model = model::load_model(
       options.model, options.gradients ? tape::Parameters::With::kGradients : tape::Parameters::With::kValues);

@@ -110,9 +110,7 @@ void sample(const SampleOptions& o) {
   const bool average = !o.last && fs::exists(checkpoint + "/ema.safetensors");
   model::load_weights(*model, average ? checkpoint + "/ema.safetensors" : checkpoint);
 
-  const data::Format format{config.model.channels, config.video.frames, config.video.height,
-                            config.video.width,    config.text_tokens,  config.text_width};
-  const auto source = data::make_source(config.data, format);
+  const auto source = data::make_source(config.data, train::format_of(config));
   const std::string caption = caption_of(o, *source);
   const Buffer<float> text = caption.empty() ? train::null_text(*model, config) : source->text_of(caption);
   Buffer<float> texts(text.size() * static_cast<std::size_t>(o.count));
@@ -128,7 +126,7 @@ void sample(const SampleOptions& o) {
     }
   }
   Threads threads(o.threads);
-  if (world.size() > 1) threads.set_poll([&world] { world.poll(); });
+  comm::poll_while_computing(threads, world);
   tape::Pool pool;
   const auto controller =
       o.dense ? nullptr : train::make_controller(config, {.seed = static_cast<std::uint64_t>(config.train.seed)});

@@ -108,8 +108,7 @@ void study_run(const std::string& run, const std::string& json, int thread_count
   Threads threads(thread_count);
   train::Trainer trainer(config, threads);
   const std::int64_t step = train::load_checkpoint(run, trainer).value().step;
-  const auto source = data::make_source(config.data, {config.model.channels, config.video.frames, config.video.height,
-                                                      config.video.width, config.text_tokens, config.text_width});
+  const auto source = data::make_source(config.data, train::format_of(config));
   train::PredictorTable table;
   std::optional<Progress> progress;
   trainer.with_average([&] {

@@ -229,7 +229,7 @@ TEST_F(Sample, GivenFramesComeFromHeldOutClipsOrElseFromTheOthers) {
     sample("a.safetensors", {});
     const Buffer<float> values = SafetensorsFile::open(path("a.safetensors")).read_f32("sample");
     const train::RunConfig config = train::load_run(run_ + "/config.toml", {});
-    const auto source = data::make_source(config.data, train::testing::format_of(config));
+    const auto source = data::make_source(config.data, train::format_of(config));
     const bool held = source->size(data::Split::kValidation) > 0;
     data::Clip clip;
     ASSERT_TRUE(source->read(held ? data::Split::kValidation : data::Split::kTraining, 0, clip));

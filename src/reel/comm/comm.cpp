@@ -225,4 +225,8 @@ void Comm::poll() {
   shared_->since_poll.restart();
 }
 
+void poll_while_computing(Threads& threads, Comm& comm) {
+  if (comm.size() > 1) threads.set_poll([&comm] { comm.poll(); });
+}
+
 }  // namespace reel::comm

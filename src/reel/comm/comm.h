@@ -12,8 +12,8 @@
 // message expect must agree. Used by one thread: the one that runs the tape.
 //
 // Nothing moves in the background: a started exchange goes on only while somebody polls. An exchange hidden behind
-// 20 ms of compute is exposed to 100 % without polling, to 0 % with it. `threads.set_poll([&] { comm.poll(); })` lets
-// every compute loop do it.
+// 20 ms of compute is exposed to 100 % without polling, to 0 % with it. poll_while_computing lets every compute loop do
+// it.
 //
 // Every byte that is sent to another rank is metered by operation, layer, phase and group (traffic.h). A wait that
 // takes longer than the limit throws an Error which names operation, layer and peer.
@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "reel/base/record.h"
+#include "reel/base/threads.h"
 #include "reel/comm/traffic.h"
 
 namespace reel::comm {
@@ -135,6 +136,9 @@ class Comm {
   std::string name_;
   std::shared_ptr<Shared> shared_;
 };
+
+// From now on the compute loops of `threads` poll `comm`, if it has ranks to talk to; `comm` outlives them.
+void poll_while_computing(Threads& threads, Comm& comm);
 
 std::unique_ptr<Comm> make_self();
 std::unique_ptr<Comm> make_ghost(int rank, int size);

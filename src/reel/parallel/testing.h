@@ -47,8 +47,6 @@ inline std::vector<Plan> factorisations(int ranks) {
 }
 
 // The compute loops of `threads` move messages, as in the program.
-inline void poll_from(Threads& threads) {
-  threads.set_poll([] { world().poll(); });
-}
+inline void poll_from(Threads& threads) { comm::poll_while_computing(threads, world()); }
 
 }  // namespace reel::parallel::testing

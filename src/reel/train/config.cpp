@@ -159,6 +159,10 @@ void check_parallel(const RunConfig& c, const Toml& toml) {
 
 }  // namespace
 
+data::Format format_of(const RunConfig& c) {
+  return {c.model.channels, c.video.frames, c.video.height, c.video.width, c.text_tokens, c.text_width};
+}
+
 layout::Cut clips_of(const RunConfig& c, int groups) {
   if (c.train.batch >= groups) return layout::even_cut(c.train.batch, groups);
   throw Error(fmt::format("train.batch = {} for {} data-parallel groups of ranks: some would have no clip",

@@ -58,6 +58,9 @@ struct RunConfig {
 
 void visit(Settings& settings, RunConfig& config);
 
+// What the clips of a run look like: as the model takes them.
+data::Format format_of(const RunConfig& config);
+
 // The clips of a pass cut over `groups` data-parallel groups of ranks. An Error where there are fewer clips than
 // groups: which numbers would work.
 layout::Cut clips_of(const RunConfig& config, int groups);

@@ -103,7 +103,7 @@ class Run {
         team_(team),
         root_(team.world().rank() == 0),
         trainer_(config, threads, of_rank_0(team.world(), config, need, threads), &team),
-        source_(data::make_source(config.data, data_format(config), warns(team))),
+        source_(data::make_source(config.data, format_of(config), warns(team))),
         state_(options.resume ? load_checkpoint(folder_, trainer_).value_or(RunState{}) : RunState{}),
         loader_(*source_, {config.train.batch, static_cast<std::uint64_t>(config.train.seed), state_.data_position,
                            trainer_.first_clip(), trainer_.own_clips()}),
@@ -155,9 +155,6 @@ class Run {
   }
 
  private:
-  static data::Format data_format(const RunConfig& c) {
-    return {c.model.channels, c.video.frames, c.video.height, c.video.width, c.text_tokens, c.text_width};
-  }
   // The ranks of a sequence group read the same clips: one of them tells what is wrong with a clip.
   static data::Warn warns(parallel::Team& team) {
     if (team.sequence().rank() == 0) return data::warn_on_stderr;
@@ -354,7 +351,7 @@ bool run(const RunConfig& config, const RunOptions& options) {
   RunConfig present = config;
   if (!latest.empty()) present.train.start_from.clear();  // what it began with may be gone by now
   Threads threads(config.train.threads > 0 ? static_cast<int>(config.train.threads) : default_threads());
-  if (world.size() > 1) threads.set_poll([&world] { world.poll(); });
+  comm::poll_while_computing(threads, world);
   return Run(present, options, threads, need, team).train();
 }
 

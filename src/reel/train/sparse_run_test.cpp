@@ -173,7 +173,7 @@ TEST_F(SparseRun, SamplesFollowTheSeedReuseListsAndAreNearTheDenseOnes) {
   const Buffer<float> text = trained.clips.source->text_of(trained.clips.source->labels()[0]);
   const auto sample = [&](std::uint64_t seed, sparsity::Controller* with) {
     tape::Pool pool;
-    std::vector<float> clip(testing::format_of(c).values());
+    std::vector<float> clip(format_of(c).values());
     sample_clips(c, trained.trainer.model(), pool, trained.threads, text,
                  {.steps = 12, .seed = seed, .sparsity = with, .trained_steps = 9}, clip);
     return clip;

@@ -10,7 +10,6 @@ namespace {
 using testing::copy_of;
 using testing::expect_same_bits;
 using testing::Files;
-using testing::format_of;
 using testing::small_run;
 using testing::Trained;
 

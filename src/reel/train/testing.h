@@ -66,10 +66,6 @@ sample_steps = 2
 
 inline const std::vector<std::string> kFamilies = {"wan", "stdit3", "latte"};
 
-inline data::Format format_of(const RunConfig& c) {
-  return {c.model.channels, c.video.frames, c.video.height, c.video.width, c.text_tokens, c.text_width};
-}
-
 // The data of a run, as the run reads it.
 struct Clips {
   // Those of one rank, where there are many.

@@ -45,11 +45,12 @@ StepReport Trainer::step(const std::function<data::Batch()>& next, Recorder* rec
   StepReport report;
   report.lr = optim::learning_rate(config_.optim, steps_done_ + 1, t.steps);
   model_->parameters().clear_gradients();
-  const std::int64_t clips = own_clips();
   // Losses and gradients are means over all clips of all passes: this is the share of a pass here.
-  const double share = static_cast<double>(clips) / static_cast<double>(t.batch * t.accumulate);
+  const double share = static_cast<double>(own_clips()) / static_cast<double>(t.batch * t.accumulate);
   for (std::int64_t pass = 0; pass < t.accumulate; ++pass) {
     const data::Batch batch = next();
+    const Draws draws{static_cast<std::uint64_t>(t.seed), steps_done_, pass * t.batch + first_clip()};
+    // In the last pass gradients set off to the ranks that own them as soon as they are final.
     tape::Tape::Options options{.recorder = recorder};
     if (zero_ != nullptr && pass + 1 == t.accumulate) options.on_final = [&](tape::Parameter& p) { zero_->final(p); };
     tape::Tape tape(threads_, pool_, std::move(options));
@@ -58,26 +59,20 @@ StepReport Trainer::step(const std::function<data::Batch()>& next, Recorder* rec
     if (zero_ != nullptr) context.clips = clips_;
     context.sparsity = sparsity_.get();
     if (sparsity_ != nullptr) sparsity_->begin(steps_done_, true, -1, pass);
-    const Draws draws{static_cast<std::uint64_t>(t.seed), steps_done_, pass * t.batch + first_clip()};
-    const tape::Tensor loss = objective_.loss(context, *model_, batch, clips, draws, true);
+
+    const tape::Tensor loss = objective_.loss(context, *model_, batch, own_clips(), draws, true);  // forward
     report.loss += static_cast<double>(loss.item()) * share;
-    tape.backward(loss, static_cast<float>(share));
+    tape.backward(loss, static_cast<float>(share));  // adds to the gradients
   }
   model_->parameters().zero_untouched_gradients();
+
   const double start = recorder != nullptr ? recorder->now() : 0;
-  if (zero_ != nullptr) {
-    zero_->finish();
-    team_->data().all_reduce({&report.loss, 1});  // the ranks of a sequence group have the same
-    if (sparsity_ != nullptr) team_->data().all_reduce(sparsity_->pairs());
-    double squares = optimizer_->gradient_squares(threads_);
-    team_->world().all_reduce({&squares, 1});
-    report.gradient_norm = std::sqrt(squares);
-  } else {
-    report.gradient_norm = optimizer_->gradient_norm(threads_);
-  }
+  reduce(report.loss);
+  report.gradient_norm = gradient_norm();
+
   report.skipped = !std::isfinite(report.loss) || !std::isfinite(report.gradient_norm);
   if (!report.skipped) {
-    optimizer_->step(report.lr, report.gradient_norm, threads_);
+    optimizer_->step(report.lr, report.gradient_norm, threads_);  // clips, and moves the averaged weights too
     if (zero_ != nullptr) zero_->gather(model_->parameters().trained_values());
   }
   if (recorder != nullptr) {
@@ -85,6 +80,19 @@ StepReport Trainer::step(const std::function<data::Batch()>& next, Recorder* rec
   }
   ++steps_done_;
   return report;
+}
+
+void Trainer::reduce(double& loss) {
+  if (zero_ == nullptr) return;
+  zero_->finish();
+  team_->data().all_reduce({&loss, 1});  // the ranks of a sequence group have the same
+  if (sparsity_ != nullptr) team_->data().all_reduce(sparsity_->pairs());
+}
+
+double Trainer::gradient_norm() {
+  double squares = optimizer_->gradient_squares(threads_);
+  if (zero_ != nullptr) team_->world().all_reduce({&squares, 1});
+  return std::sqrt(squares);
 }
 
 std::unique_ptr<sparsity::Controller> make_controller(const RunConfig& config,

@@ -63,6 +63,10 @@ class Trainer {
 
  private:
   void use(model::Context& context) const;
+  // Of a step: gradients, the loss and the counts of pairs become sums over the ranks, the gradients where their owners
+  // are; and the norm of all gradients together.
+  void reduce(double& loss);
+  double gradient_norm();
   int group() const { return team_ != nullptr ? team_->data().rank() : 0; }  // data-parallel
 
   RunConfig config_;
