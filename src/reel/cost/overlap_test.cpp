@@ -17,15 +17,6 @@ TEST(Overlap, AKernelThatLeavesEnoughFreeDoesNotSlowDown) {
   EXPECT_LE(contention({1, 1}, {1, 2}), 20);
 }
 
-// Echo (arXiv 2412.12487), eight A100, all-reduce of 25 MB: gemm 1.27, sum 1.51.
-TEST(Overlap, IsNearPublishedSlowdownsOnEightA100) {
-  const Cluster azure = cluster("a100-azure");
-  CollectiveCost all_reduce = cost_of(azure, {CollectiveOp::kAllReduce, 8, 8, 25e6});
-  EXPECT_NEAR(slowdown(azure, KernelClass::kGemm, all_reduce), 1.27, 0.1);
-  all_reduce = cost_of(azure, {CollectiveOp::kAllReduce, 8, 8, 250e6});  // a stream of them hides the start
-  EXPECT_NEAR(slowdown(azure, KernelClass::kMemory, all_reduce), 1.51, 0.15);
-}
-
 TEST(Overlap, NetworksTakeLessOfTheMemoryThanLinks) {
   const Cluster azure = cluster("a100-azure");
   const Load links = load_of(azure, cost_of(azure, {CollectiveOp::kAllReduce, 8, 8, 1e9}));

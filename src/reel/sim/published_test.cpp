@@ -1,76 +1,76 @@
-// Training steps beside published measurements, with nothing fitted and only the keys that somebody would think of: the
-// model, its cut, the batch and full recompute. docs/validation.md shows the same in full.
+// Training steps compared with the figures in tests/published.csv. Nothing was fitted to a training step; a job says
+// what was published of it: the model, its cut, the batch and full recompute. docs/validation.md compares with whole
+// tables.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "reel/cost/testing.h"
-#include "reel/files/csv.h"
-#include "reel/files/toml.h"
 #include "reel/sim/simulate.h"
 #include "reel/sim/testing.h"
 
 namespace reel::sim {
 namespace {
 
-struct Cut {
-  std::int64_t hidden, layers, heads, tensor, pipeline, data, batch, micro;
+// Measured Megatron iterations on 64 and 512 A100 (vTrain, MICRO 2024), which publishes 14.7 % for itself.
+TEST(Published, VTrainOnManyNodesWithin11Percent) {
+  const cost::Cluster selene = test_cluster("a100-selene");
+  double errors = 0, sum = 0;
+  const auto rows = cost::published("vtrain", "ms");
+  for (const cost::Published& row : rows) {
+    const double error = 1e3 * simulate(read_job(row.what, defaults(selene)), selene).step_seconds / row.value - 1;
+    errors += std::abs(error), sum += error;
+  }
+  EXPECT_LT(errors / static_cast<double>(rows.size()), 0.11);
+  EXPECT_NEAR(sum / static_cast<double>(rows.size()), -0.084, 0.01);  // too fast
+}
+
+struct Schedule2021 {
+  double seconds = std::numeric_limits<double>::infinity();
+  std::int64_t chunks = 0, micro_batch = 0;
 };
 
-double step_seconds(const Cut& c) {
-  Job job;
-  const cost::Cluster cluster = test_cluster("a100-selene");
-  job.model.flash = cluster.device.attention.fused;
-  job.model.hidden = c.hidden, job.model.layers = c.layers, job.model.heads = c.heads;
-  job.parallel.tensor = c.tensor, job.parallel.pipeline = c.pipeline, job.parallel.data = c.data;
-  job.global_batch = c.batch, job.micro_batch = c.micro;
-  job.recompute = "full";
-  EXPECT_FALSE(finish(job).has_value());
-  return simulate(job, cluster).step_seconds;
+// The fastest that fits in memory of micro-batches of 1 to 16 and, with a pipeline, `least` to `most` chunks a stage.
+Schedule2021 fastest(const Job& given, const cost::Cluster& cluster, std::int64_t least, std::int64_t most) {
+  Schedule2021 best;
+  for (const std::int64_t micro_batch : {1, 2, 4, 8, 16}) {
+    for (std::int64_t chunks = least; chunks <= most; ++chunks) {
+      Job job = given;
+      job.micro_batch = micro_batch, job.parallel.interleave = job.parallel.pipeline > 1 ? chunks : 1;
+      if (finish(job).has_value()) continue;
+      const Result result = simulate(job, cluster);
+      if (result.fits && result.step_seconds < best.seconds)
+        best = {result.step_seconds, job.parallel.interleave, micro_batch};
+    }
+  }
+  return best;
 }
 
-// Measured Megatron iterations on 64 and 512 A100 (vTrain, MICRO 2024), which publishes 14.7 % for itself.
-TEST(Published, VTrainOnManyNodesWithin13Percent) {
-  REEL_DATA_OR_SKIP(path, "vtrain_ground_truth_multi.csv");
-  const Csv csv = Csv::load(path);
-  double sum = 0;
-  for (std::size_t row = 0; row < csv.rows(); ++row) {
-    const auto number = [&](const char* column) { return csv.integer(row, column); };
-    const Cut cut{number("hidden size"),          number("# layers"),
-                  number("attention heads"),      number("tensor parallelism"),
-                  number("pipeline parallelism"), number("data parallelism"),
-                  number("global batch"),         number("micro batch")};
-    sum += std::abs(1e3 * step_seconds(cut) / csv.number(row, "iteration time (ms)") - 1);
-  }
-  EXPECT_LT(sum / static_cast<double>(csv.rows()), 0.135);
+double seconds_2021(const Job& job, double teraflops) {  // equation 3 of the paper
+  const auto h = static_cast<double>(job.model.hidden), l = static_cast<double>(job.model.layers);
+  const double s = static_cast<double>(job.model.sequence), v = static_cast<double>(job.model.vocab);
+  const double work = 96 * job.tokens_per_step() * l * h * h * (1 + s / (6 * h) + v / (16 * l * h));
+  return work / (static_cast<double>(job.devices()) * teraflops * 1e12);
 }
 
-// Table 1 of Megatron-LM's paper of 2021 (arXiv 2104.04473), 32 to 3,072 A100. It does not name micro-batches: of 1 to
-// 16 the one that is predicted to be fastest counts.
-TEST(Published, MegatronOf2021Within4Percent) {
-  struct Row {
-    Cut cut;
-    double teraflops;
-  };
-  const Row rows[] = {
-      {{2304, 24, 24, 1, 1, 32, 512, 16}, 137},    {{3072, 30, 32, 2, 1, 32, 512, 16}, 138},
-      {{4096, 36, 32, 4, 1, 32, 512, 16}, 142},    {{6144, 40, 48, 8, 1, 32, 1024, 8}, 135},
-      {{8192, 48, 64, 8, 2, 32, 1536, 4}, 138},    {{10240, 60, 80, 8, 4, 32, 1792, 2}, 140},
-      {{12288, 80, 96, 8, 8, 24, 2304, 2}, 148},   {{16384, 96, 128, 8, 16, 15, 2160, 1}, 155},
-      {{20480, 105, 128, 8, 35, 9, 2520, 1}, 163}, {{25600, 128, 160, 8, 64, 6, 3072, 1}, 163},
-  };
-  double sum = 0;
-  for (const Row& row : rows) {
-    const auto h = static_cast<double>(row.cut.hidden), l = static_cast<double>(row.cut.layers);
-    const auto gpus = static_cast<double>(row.cut.tensor * row.cut.pipeline * row.cut.data);
-    const double work =
-        96 * static_cast<double>(row.cut.batch) * 2048 * l * h * h * (1 + 2048 / (6 * h) + 51200 / (16 * l * h));
-    const double error = step_seconds(row.cut) / (work / (gpus * row.teraflops * 1e12)) - 1;
-    EXPECT_LT(std::abs(error), 0.07) << row.cut.hidden;
-    sum += std::abs(error);
+// Table 1 of Megatron-LM's paper of 2021 (arXiv 2104.04473), 32 to 3,072 A100, ran the interleaved schedule.
+// Micro-batches and the number of chunks are not published: the fastest are taken. All predictions are then too fast,
+// by 5.7 % on average; without interleaving they would be off by 2.4 %, but that is not what was run.
+TEST(Published, MegatronOf2021InterleavedIsSixPercentTooFast) {
+  const cost::Cluster selene = test_cluster("a100-selene");
+  double sum = 0, worst = 0;
+  const auto rows = cost::published("megatron-2021", "TFLOP/s per GPU");
+  for (const cost::Published& row : rows) {
+    const Job job = read_job(row.what, defaults(selene));
+    const Schedule2021 best = fastest(job, selene, 1, 4);
+    EXPECT_EQ(best.chunks > 1, job.parallel.pipeline > 1) << job.model.hidden;
+    const double error = best.seconds / seconds_2021(job, row.value) - 1;
+    EXPECT_LT(error, 0) << job.model.hidden;
+    sum += error, worst = std::min(worst, error);
   }
-  EXPECT_LT(sum / 10, 0.04);
+  EXPECT_NEAR(sum / static_cast<double>(rows.size()), -0.057, 0.003);
+  EXPECT_NEAR(worst, -0.090, 0.005);
 }
 
 }  // namespace
