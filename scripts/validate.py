@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes docs/validation.md: reel's predictions beside published measurements.
+"""Writes docs/validation.md: reel's predictions compared with published measurements.
 
 Everything is asked of the program itself (simulate collective, calibrate, overlap, --table), so the page shows what a
-user gets. The tables are read from the folder REEL_DATA; a table that is not there is left out, and the page says so.
+user gets. Single figures are read from tests/published.csv, whole tables from the folder REEL_DATA. A section whose table
+is not there is left out; the page and the last lines on the screen name it.
 """
 import argparse
 import csv
@@ -13,6 +14,7 @@ import sys
 import tempfile
 
 MEGA = 1 << 20
+HOME = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 
 
 class Reel:
@@ -42,6 +44,12 @@ def read_csv(path):
         return list(csv.DictReader(file))
 
 
+def figures_of(table):
+    """Rows of tests/published.csv: what was measured, as a dict of keys of a job or columns of a table, and its value."""
+    rows = [row for row in read_csv(os.path.join(HOME, "tests/published.csv")) if row["table"] == table]
+    return [(dict(word.split("=") for word in row["what"].split()), float(row["value"])) for row in rows]
+
+
 def write_csv(path, rows):
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
@@ -65,6 +73,20 @@ def markdown(head, rows):
 
 def score(predicted, measured):
     return [abs(p / m - 1) for p, m in zip(predicted, measured)]
+
+
+STEPS = []  # rows of the summary of training steps, in the order of the sections
+
+
+def steps_scored(name, predicted, measured, rates=False):
+    """The sentence with a table's errors, which are kept for the summary. rates: tokens per second, not seconds."""
+    errors = score(predicted, measured)
+    bias = mean([p / m - 1 for p, m in zip(predicted, measured)])
+    direction = "slow" if (bias < 0) == rates else "fast"
+    row = (name, len(errors), percent(mean(errors)), percent(max(errors)), f"{percent(abs(bias))} too {direction}")
+    STEPS.append(row)
+    median = percent(statistics.median(errors))
+    return f"{row[1]} rows: mean error {row[2]}, median {median}, worst {row[3]}; on average {row[4]}.\n"
 
 
 # ---------------------------------------------------------------------------------------------------- collectives
@@ -157,7 +179,7 @@ def lut_section(reel, path):
 def h800_with_links_of_h100(reel):
     """Where fits to H100 begin: nominal links, and the NVLS bandwidth that ml-engineering published."""
     links = {"nvlink": "370e9", "nvls_bandwidth": "473e9", "intra_bandwidth": "[8e9, 320e9, 350e9]"}
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../clusters/h800.toml"), encoding="utf-8") as file:
+    with open(os.path.join(HOME, "clusters/h800.toml"), encoding="utf-8") as file:
         lines = file.read().split("\n")
     path = reel.path("start.toml")
     with open(path, "w", encoding="utf-8") as file:
@@ -192,6 +214,19 @@ def h100_section(reel, path):
 # -------------------------------------------------------------------------------------------------------- overlap
 
 
+def slowdown_section(reel):
+    rows = []
+    for what, measured in figures_of("echo-slowdown"):
+        call = {k: what[k] for k in ("op", "devices", "per_node", "bytes")}
+        words = [w for k, v in call.items() for w in ("--" + k.replace("_", "-"), v)]
+        out = reel.table([{"kernel": what["kernel"], "alone": 1}], "overlap", "--cluster", "a100-azure", *words)
+        predicted = float(out[0]["slowdown"])
+        rows.append((what["kernel"], f"{measured:.2f}", f"{predicted:.2f}", percent(predicted / measured - 1)))
+    text = ("## Compute beside communication\n\nSlowdown of a kernel next to an all-reduce of 25 MB on eight A100 (arXiv"
+            " 2412.12487). A sum is slowed far too little.\n\n")
+    return text + markdown(("kernel", "published", "predicted", "error"), rows)
+
+
 def overlap_section(reel, path):
     rows = [r for r in read_csv(path) if float(r["overlap_ratio"]) > 0]
     alone = [float(r["ground_truth"]) for r in rows]
@@ -201,8 +236,8 @@ def overlap_section(reel, path):
     table = [{"kernel": n, "alone": a, "sms": float(r["Compute throughput"]) / 100,
               "memory": float(r["DRAM throughput"]) / 100, "overlap": r["overlap_ratio"], "taken_sms": 2 / 108,
               "taken_memory": 2.5 * 20e9 / 1.555e12} for n, a, r in zip(names, alone, rows)]
-    out = reel.table(table, "overlap", "--cluster", "a100-azure")
-    contention = score([float(r["overlapped"]) for r in out], overlapped)
+    contended = reel.table(table, "overlap", "--cluster", "a100-azure")
+    contention = score([float(r["overlapped"]) for r in contended], overlapped)
     none = score(alone, overlapped)
     unseen_constant = []
     for name, a, o in zip(names, alone, overlapped):
@@ -218,9 +253,11 @@ def overlap_section(reel, path):
     known = [dict(table[i], overlap=1) for i in rest]
     out = reel.table(known, "overlap", "--cluster", "a100-azure", "--measured", reel.path("seen.csv"))
     measured = score([float(r["overlapped"]) for r in out], [overlapped[i] for i in rest])
-    text = (f"## Compute beside communication\n\n{len(rows)} kernels of GPT-2, data parallel on two A100 "
-            "(NetX-lab/Echo-slowdown); mean relative error of a kernel's time. Two channels and 20 GB/s of PCIe are"
-            " assumed for the collective.\n\n")
+    slowed = sum(float(r["slowdown"]) > 1 for r in contended)
+    text = (f"### Kernels of a training step\n\n{len(rows)} kernels of GPT-2, data parallel on two A100 (NetX-lab/Echo-slowdown); mean"
+            " relative error of a kernel's time. Two channels and 20 GB/s of PCIe are assumed for the collective."
+            f" Contention slows {slowed} of the kernels: here it is no better than to predict no slowdown. Only other"
+            " measurements of the same kernel help, and little.\n\n")
     text += markdown(("prediction", "kernels", "mean error"), [
         ("no slowdown", len(rows), percent(mean(none))),
         ("constant, median of all", len(rows), percent(mean(score([a * constant for a in alone], overlapped)))),
@@ -248,20 +285,12 @@ def gpt(hidden, layers, heads, tensor, pipeline, data, batch, micro, **more):
     return job | more
 
 
-def vtrain_jobs(rows, **more):
-    jobs = []
-    for row in rows:
-        jobs.append(gpt(int(row["hidden size"]), int(row["# layers"]), int(row["attention heads"]),
-                        int(row["tensor parallelism"]), int(row["pipeline parallelism"]), int(row["data parallelism"]),
-                        int(row["global batch"]), int(row["micro batch"]),
-                        **({"model.sequence": int(row["sequence length"])} | more)))
-    return jobs
-
-
-def vtrain_multi_section(reel, path):
+def vtrain_section(reel, path):
     rows = read_csv(path)
     measured = [float(r["iteration time (ms)"]) / 1e3 for r in rows]
-    predicted = step_seconds(reel, "a100-selene", vtrain_jobs(rows))
+    names = ("hidden size", "# layers", "attention heads", "tensor parallelism", "pipeline parallelism", "data parallelism",
+             "global batch", "micro batch")
+    predicted = step_seconds(reel, "a100-selene", [gpt(*(int(r[n]) for n in names)) for r in rows])
     errors = score(predicted, measured)
     groups = []
     for size in ("3.6", "39.1"):
@@ -272,8 +301,8 @@ def vtrain_multi_section(reel, path):
                            percent(mean([predicted[i] / measured[i] - 1 for i in at]))))
     groups.append(("all", len(rows), percent(mean(errors)), percent(mean([p / m - 1 for p, m in zip(predicted, measured)]))))
     text = ("## Training steps: vTrain, 64 and 512 A100\n\nMeasured Megatron iterations (VIA-Research/vTrain), full"
-            " recompute, no fitted parameter, `a100-selene`. vTrain itself publishes 14.7 % on its 109 rows.\n\n")
-    text += f"Mean error {percent(mean(errors))}, median {percent(statistics.median(errors))}, {len(rows)} rows.\n\n"
+            " recompute, `a100-selene`. vTrain itself publishes 14.7 % on its 109 rows.\n\n")
+    text += steps_scored("vTrain, 64 and 512 A100", predicted, measured) + "\n"
     text += markdown(("rows", "count", "mean error", "mean bias"), groups)
     worst = sorted(range(len(rows)), key=lambda i: -errors[i])[:8]
     text += "\nThe eight worst:\n\n" + markdown(
@@ -284,86 +313,51 @@ def vtrain_multi_section(reel, path):
     return text
 
 
-def vtrain_single_section(reel, path):
-    rows = read_csv(path)
-    measured = [float(r["iteration time (ms)"]) / 1e3 for r in rows]
-    predicted = step_seconds(reel, "a100-selene", vtrain_jobs(rows, **{"memory.recompute": "none"}))
-    errors = score(predicted, measured)
-    text = ("## Composition: vTrain, one node\n\nThe file is called ground truth but is the output of vTrain's simulator"
-            " (exactly affine in the number of micro-batches): it shows how parts add up, not accuracy. Its models are small (width"
-            " 1,024 and 2,048), where the host is the limit: a layer takes 3 ms at least. reel takes dense layers to be compiled or in"
-            " CUDA graphs, so it is below.\n\n")
-    return text + f"Mean difference {percent(mean(errors))}, median {percent(statistics.median(errors))}, {len(rows)} rows.\n"
+MEGATRON_NOTE = """Table 1 of arXiv 2104.04473, seconds from its TFLOP/s; `a100-selene`. These runs used the interleaved
+schedule with scatter and gather of the messages (section 5.1 of the paper). Not published are the micro-batches and how many
+chunks of layers a stage had: of micro-batches of 1 to 16 and of 1 to 4 chunks those that are predicted to be fastest and
+fit in memory are taken. All rows are then predicted too fast.
+
+"""
 
 
-# hidden, layers, heads, tensor, pipeline, GPUs, batch, micro-batch, interleave, TFLOP/s per GPU, Calculon's seconds.
-# Published: Megatron-LM, SC21 (arXiv 2104.04473), table 1. Micro-batches are not in the table: of 1, 2, 4, 8 and 16 the
-# one that is predicted to be fastest is taken, as somebody who tunes would.
-# Calculon: recomputed with its commit caa4b11, systems/a100_80e.json and the same cut; it has no head and no vocabulary.
-SC21 = [
-    (2304, 24, 24, 1, 1, 32, 512, 16, 1, 137, 2.774), (3072, 30, 32, 2, 1, 64, 512, 16, 1, 138, 3.072),
-    (4096, 36, 32, 4, 1, 128, 512, 16, 1, 142, 3.292), (6144, 40, 48, 8, 1, 256, 1024, 8, 1, 135, 8.629),
-    (8192, 48, 64, 8, 2, 512, 1536, 4, 1, 138, 13.178), (10240, 60, 80, 8, 4, 1024, 1792, 2, 1, 140, 14.409),
-    (12288, 80, 96, 8, 8, 1536, 2304, 2, 1, 148, 22.421), (16384, 96, 128, 8, 16, 1920, 2160, 1, 1, 155, 32.394),
-    (20480, 105, 128, 8, 35, 2520, 2520, 1, 1, 163, 47.455), (25600, 128, 160, 8, 64, 3072, 3072, 1, 1, 163, 87.015),
-]
+def megatron_seconds(job, teraflops):
+    """Equation 3 of the paper."""
+    h, l, batch = (int(job[k]) for k in ("model.hidden", "model.layers", "batch.global"))
+    work = 96 * batch * 2048 * l * h**2 * (1 + 2048 / (6 * h) + 51200 / (16 * l * h))
+    return work / (devices_of(job) * teraflops * 1e12)
 
 
-def sc21_seconds(hidden, layers, gpus, batch, teraflops):
-    work = 96 * batch * 2048 * layers * hidden**2 * (1 + 2048 / (6 * hidden) + 51200 / (16 * layers * hidden))
-    return work / (gpus * teraflops * 1e12)
+def devices_of(job):
+    return int(job["parallel.tensor"]) * int(job["parallel.pipeline"]) * int(job["parallel.data"])
 
 
-def sc21_section(reel):
-    jobs = [gpt(h, l, a, t, p, n // (t * p), b, m, **{"parallel.interleave": v})
-            for h, l, a, t, p, n, b, m, v, _, _ in SC21]
-    predicted = step_seconds(reel, "a100-selene", jobs)
-    measured = [sc21_seconds(r[0], r[1], r[5], r[6], r[9]) for r in SC21]
-    rows = [(f"{12 * r[1] * r[0] ** 2 / 1e9:.1f}B", r[5], f"{r[3]} x {r[4]}", f"{m:.2f}", f"{p:.2f}", percent(p / m - 1),
-             percent(r[10] / m - 1)) for r, m, p in zip(SC21, measured, predicted)]
-    errors = score(predicted, measured)
-    text = ("## Training steps: Megatron-LM, 32 to 3,072 A100\n\nTable 1 of arXiv 2104.04473, seconds from its"
-            " TFLOP/s; `a100-selene`, the same constants as for vTrain. Micro-batches are not published: of 1 to 16 the one"
-            " that is predicted to be fastest is taken.\n\n")
-    text += f"Mean error {percent(mean(errors))}, worst {percent(max(errors))}; Calculon "
-    text += f"{percent(mean(score([r[10] for r in SC21], measured)))}.\n\n"
-    return text + markdown(("model", "GPUs", "tensor x pipeline", "published s", "predicted s", "error", "Calculon"), rows)
+def schedules(job):
+    """The job with every legal micro-batch of 1 to 16 and 1 to 4 chunks."""
+    stages = int(job["parallel.pipeline"])
+    slice_, stage_layers = int(job["batch.global"]) // int(job["parallel.data"]), int(job["model.layers"]) // stages
+    for micro in (1, 2, 4, 8, 16):
+        for chunks in (1, 2, 3, 4) if stages > 1 else (1,):
+            if slice_ % micro == 0 and stage_layers % chunks == 0 and (chunks == 1 or slice_ // micro % stages == 0):
+                yield job | {"batch.micro": micro, "parallel.interleave": chunks}
 
 
-GOLDEN_CLUSTERS = {"dgx_h100": "h100-ndr400", "dgx_a100": "a100-selene"}
-
-
-def golden_section(reel, path):
-    rows = []
-    for row in read_csv(path):
-        cluster = GOLDEN_CLUSTERS.get(row["env_platform"].split("_", 1)[1])
-        if cluster is None or not row["GBS"] or not row["L"] or "/bert" in row["case"] or "deepseek" in row["case"]:
-            continue
-        n = {k: int(row[k]) if row[k] else d for k, d in
-             (("TP", 1), ("PP", 1), ("CP", 1), ("EP", 1), ("experts", 0), ("topk", 1), ("ffn", 0), ("kv_groups", 0),
-              ("L", 0), ("h", 0), ("heads", 0), ("seq", 0), ("MBS", 1), ("GBS", 1))}
-        jobs = []
-        for copies in (1, 2, 4, 8, 16, 32, 64):
-            if copies * n["CP"] % n["EP"] or n["GBS"] % (copies * n["MBS"]):
-                continue
-            jobs.append({"model.kind": "gpt", "model.hidden": n["h"], "model.layers": n["L"], "model.heads": n["heads"],
-                         "model.kv_heads": n["kv_groups"], "model.ffn": n["ffn"],
-                         "model.gated": "true" if n["experts"] else "false", "model.experts": n["experts"],
-                         "model.top_k": n["topk"], "model.sequence": n["seq"], "parallel.tensor": n["TP"],
-                         "parallel.pipeline": n["PP"], "parallel.context": n["CP"], "parallel.expert": n["EP"],
-                         "parallel.data": copies, "parallel.zero": 1, "parallel.sequence_parallel": "true",
-                         "overlap.gradients": "true", "overlap.parameters": "true", "batch.global": n["GBS"],
-                         "batch.micro": n["MBS"]})
-        measured = float(row["median_iter_s"])
-        predicted = step_seconds(reel, cluster, jobs)
-        at = min(range(len(jobs)), key=lambda i, p=predicted, m=measured: abs(p[i] / m - 1))
-        devices = n["TP"] * n["PP"] * n["CP"] * jobs[at]["parallel.data"]
-        rows.append((row["case"], row["env_platform"].split("_", 1)[1], f"{measured:.2f}", devices,
-                     f"{predicted[at]:.2f}", percent(predicted[at] / measured - 1)))
-    text = ("## Training steps: Megatron-LM's golden values\n\nIteration times of its CI (NVIDIA/Megatron-LM, median of a"
-            " run). How many nodes ran is not published, so nothing can be scored: the table shows the device count whose"
-            " prediction is nearest.\n\n")
-    return text + markdown(("case", "system", "measured s", "devices that fit best", "predicted s", "difference"), rows)
+def megatron_section(reel):
+    rows, predicted, measured = [], [], []
+    for job, teraflops in figures_of("megatron-2021"):
+        jobs = list(schedules(job))
+        results = [r for r in reel.table(jobs, "--cluster", "a100-selene") if r["fits"] == "true"]
+        best = min(results, key=lambda r: float(r["step_seconds"]))
+        predicted.append(float(best["step_seconds"]))
+        measured.append(megatron_seconds(job, teraflops))
+        size = 12 * int(job["model.layers"]) * int(job["model.hidden"]) ** 2 / 1e9
+        rows.append((f"{size:.1f}B", devices_of(job), f'{job["parallel.tensor"]} x {job["parallel.pipeline"]}',
+                     best["batch.micro"], best["parallel.interleave"], f"{measured[-1]:.2f}", f"{predicted[-1]:.2f}",
+                     percent(predicted[-1] / measured[-1] - 1)))
+    text = "## Training steps: Megatron-LM of 2021, 32 to 3,072 A100\n\n" + MEGATRON_NOTE
+    text += steps_scored("Megatron-LM of 2021, interleaved, 32 to 3,072 A100", predicted, measured) + "\n"
+    return text + markdown(("model", "GPUs", "tensor x pipeline", "micro-batch", "chunks", "published s", "predicted s",
+                            "error"), rows)
 
 
 # model, hidden, layers, heads, tensor, pipeline, interleave, GPUs, batch, micro; recompute: seconds, Calculon's.
@@ -377,22 +371,22 @@ SELECTIVE = [
 
 
 def selective_section(reel):
-    jobs, published, calculon, names = [], [], [], []
+    jobs, measured, calculon, names = [], [], [], []
     for name, h, l, a, t, p, v, n, b, m, full, calc_full, selective, calc_selective in SELECTIVE:
         common = {"parallel.interleave": v}
         jobs.append(gpt(h, l, a, t, p, n // (t * p), b, m, **common))
         jobs.append(gpt(h, l, a, t, p, n // (t * p), b, m, **common, **{
             "memory.recompute": "selective", "parallel.sequence_parallel": "true"}))
-        published += [full, selective]
+        measured += [full, selective]
         calculon += [calc_full, calc_selective]
         names += [f"{name}, full recompute", f"{name}, selective, sequence parallel"]
     predicted = step_seconds(reel, "a100-selene", jobs)
     rows = [(n, f"{m:.2f}", f"{p:.2f}", percent(p / m - 1), percent(c / m - 1))
-            for n, m, p, c in zip(names, published, predicted, calculon)]
+            for n, m, p, c in zip(names, measured, predicted, calculon)]
     text = ("## Training steps: selective recompute, 8 to 512 A100\n\nTable 5 of arXiv 2205.05198, the table that"
             " Calculon was validated with.\n\n")
-    text += f"Mean error {percent(mean(score(predicted, published)))}; Calculon "
-    text += f"{percent(mean(score(calculon, published)))}.\n\n"
+    text += steps_scored("Megatron-LM of 2022, full and selective recompute, 8 to 512 A100", predicted, measured)
+    text += f"Calculon: mean error {percent(mean(score(calculon, measured)))}.\n\n"
     return text + markdown(("model", "published s", "predicted s", "error", "Calculon"), rows)
 
 
@@ -449,10 +443,13 @@ def bridge_section(reel, path):
     text = ("## Training steps: Megatron-Bridge on H100 and B200\n\nTokens per second and device"
             " (NVIDIA-NeMo/Megatron-Bridge); what is recomputed and overlapped is not in the table. Reported, not a"
             " goal.\n")
-    for kind, title in (("dense", "Dense models"), ("experts", "Mixtures of experts")):
-        errors = [abs(row[-1]) for row in kinds[kind]]
-        text += (f"\n### {title}\n\nMean error {percent(mean(errors))}, median {percent(statistics.median(errors))}, "
-                 f"{len(errors)} rows.\n\n")
+    for kind, title, name in (("dense", "Dense models", "dense, H100"),
+                              ("experts", "Mixtures of experts", "mixtures of experts, H100 and B200")):
+        ratios = [1 + row[-1] for row in kinds[kind]]
+        runs = len({row[:6] for row in kinds[kind]})  # the others are the same job in another release
+        text += f"\n### {title}\n\n"
+        text += steps_scored(f"Megatron-Bridge, {name}, {runs} jobs", ratios, [1] * len(ratios), rates=True)
+        text += f"The rows are {runs} jobs, some of them in several releases.\n\n"
         if kind == "experts":
             text += EXPERTS_NOTE
         text += markdown(head, [(*row[:-1], percent(row[-1])) for row in kinds[kind]])
@@ -461,8 +458,8 @@ def bridge_section(reel, path):
 
 EXPERTS_NOTE = """Rates of one model on the same devices differ by up to 2.8 times between rows with the same cut, by
 micro-batch, dispatcher, CUDA graphs and release. Predicted is the plain all-to-all dispatcher in eager mode, nothing
-overlapped; the host is the limit of the small micro-batches (device.operation). The worst row is of release 26.02, half as
-fast as the same model in 25.09.
+overlapped; the host is the limit of the small micro-batches (device.operation, 100 us, which was read off the output of
+vTrain's simulator). The worst row is of release 26.02, half as fast as the same model in 25.09.
 
 """
 
@@ -498,7 +495,7 @@ def with_first_flash_attention(reel, cluster):
     """A cluster's file with attention as of 2022: half of FlashAttention-2's rates (arXiv 2307.08691 says 2 times)."""
     shares = {"a100-selene": {"forward_128": 0.36, "backward_128": 0.31, "forward_64": 0.30, "backward_64": 0.27},
               "h100-ndr400": {"forward_128": 0.19, "backward_128": 0.16, "forward_64": 0.16, "backward_64": 0.14}}[cluster]
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../clusters")
+    folder = os.path.join(HOME, "clusters")
     path = reel.path(cluster + "-2022.toml")
     with open(os.path.join(folder, cluster + ".toml"), encoding="utf-8") as file, open(path, "w", encoding="utf-8") as out:
         for line in file.read().split("\n"):
@@ -525,9 +522,8 @@ def foundry_section(reel):
         old = with_first_flash_attention(reel, cluster)
         rates = [float(r["tokens_per_second_per_device"]) for r in reel.table(jobs, "--cluster", old)]
         published = [r[-1] for r in rows]
-        errors = score(rates, published)
-        text += (f"\n`{cluster}`: mean error {percent(mean(errors))}, median {percent(statistics.median(errors))}, mean"
-                 f" bias {percent(mean([p / m - 1 for p, m in zip(rates, published)]))}, {len(rows)} rows.\n\n")
+        name = f"MPT with FSDP, 8 to 64 {cluster.split('-', maxsplit=1)[0].upper()}"
+        text += f"\n### `{cluster}`\n\n" + steps_scored(name, rates, published, rates=True) + "\n"
         text += markdown(("model", "sequence", "GPUs", "micro-batch", "recompute", "published", "predicted", "error"),
                          [(r[0], r[1], r[2], r[3], "full" if r[5] else "none", r[6], f"{p:.0f}", percent(p / r[6] - 1))
                           for r, p in zip(rows, rates)])
@@ -557,6 +553,7 @@ def llama_section(reel):
     text = ("## Training steps: Llama 3 405B, 8,192 and 16,384 H100\n\nTable 4 of arXiv 2407.21783, bf16, sequences of"
             " 8,192; tokens per second and device from its TFLOP/s with half of the pairs of attention. How deep its"
             " pipeline is interleaved is not in the table (here 8, one layer a chunk); its network is RoCE.\n\n")
+    text += steps_scored("Llama 3 405B, 8,192 and 16,384 H100", rates, published, rates=True) + "\n"
     return text + markdown(("GPUs", "tensor x pipeline x data", "TFLOP/s", "published", "predicted", "error"), rows)
 
 
@@ -564,23 +561,32 @@ SECTIONS = [
     ("nccl_a100_echo_allreduce.csv", a100_section),
     ("vtrain_allreduce_lut.csv", lut_section),
     ("nccl_h100_ndr400_xxrjun.csv", h100_section),
+    ("", slowdown_section),
     ("echo_slowdown_merged_features.csv", overlap_section),
-    ("vtrain_ground_truth_multi.csv", vtrain_multi_section),
-    ("vtrain_ground_truth_single.csv", vtrain_single_section),
-    ("", sc21_section),
+    ("vtrain_ground_truth_multi.csv", vtrain_section),
+    ("", megatron_section),
     ("", selective_section),
     ("", foundry_section),
     ("", llama_section),
     ("megatron_bridge_perf.csv", bridge_section),
-    ("megatron_golden_iteration_time.csv", golden_section),
 ]
 
 HEAD = """# Validation
 
-What `reel simulate` predicts beside what others measured. Written by `make validate`; not edited by hand. Errors are
-relative, |predicted / measured - 1|; a bias keeps its sign. Constants of devices come from published kernel figures and
-were fixed before any training step was compared; constants of networks are fitted where a section says so. The tables
-are parts of what was published, read from the folder REEL_DATA; they are not part of this repository.
+What `reel simulate` predicts compared with what others measured. Written by `make validate`; not edited by hand. Errors are
+relative, |predicted / measured - 1|; a bias keeps its sign. Figures that tests assert stand in tests/published.csv with their
+sources, others in scripts/validate.py. Whole tables are parts of what was published, read from the folder REEL_DATA; they are
+not part of this repository.
+"""
+
+SUMMARY = """## Training steps in short
+
+Nothing was fitted to a training step. Constants of devices come from published kernel figures; the time that a host takes
+for an operation of a mixture of experts was read off the output of vTrain's simulator. Networks: A100, inside a node fitted
+to vTrain's table of all-reduces, between nodes NVIDIA's 192 GB/s; H100, fitted to nccl-tests on 1 and 10 nodes; B200,
+published figures of one node, between nodes as H100. Where a table does not say how its runs were set up, the section
+says what was taken.
+
 """
 
 
@@ -592,23 +598,29 @@ def main():
     parser.add_argument("--only", default="", help="sections whose name contains this, to the screen")
     options = parser.parse_args()
     reel = Reel(os.path.abspath(options.reel))
-    parts = [HEAD]
+    parts, missing = [], []
     for name, section in SECTIONS:
         if options.only not in section.__name__:
             continue
         path = os.path.join(options.data, name)
         if name and not os.path.exists(path):
-            parts.append(f"*{name} is not in {options.data}: its section is left out.*\n")
-            print(f"{path} is missing", file=sys.stderr)
+            parts.append(f"*Left out: the section of {name}, which is not in REEL_DATA.*\n")
+            missing.append(path)
             continue
         parts.append(section(reel, path) if name else section(reel))
         print(section.__name__, file=sys.stderr)
-    text = "\n".join(parts)
     if options.only:
-        print(text)
-        return
-    with open(options.out, "w", encoding="utf-8") as file:
-        file.write(text)
+        print("\n".join(parts))
+    else:
+        table = markdown(("published training steps", "rows", "mean error", "worst", "bias"), STEPS)
+        summary = SUMMARY + table
+        with open(options.out, "w", encoding="utf-8") as file:
+            file.write("\n".join([HEAD, summary, *parts]))
+        with open(os.path.join(HOME, "README.md"), encoding="utf-8") as file:
+            if not missing and table not in file.read():
+                print("README.md does not show this summary of training steps", file=sys.stderr)
+    for path in missing:
+        print(f"left out: {path} is not there (REEL_DATA names the folder)", file=sys.stderr)
 
 
 if __name__ == "__main__":
