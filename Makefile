@@ -15,7 +15,7 @@ CPP = $(shell find src include examples tests -name '*.cpp' -o -name '*.h')
 SHELL_SCRIPTS = $(wildcard scripts/*.sh bench/*.sh) bench/netcluster .ci/run
 PYTHON_SCRIPTS = $(wildcard scripts/*.py bench/*.py tests/oracle/*.py)
 
-.PHONY: build demo test bench peers validate soak fuzz format check lint install clean help configure
+.PHONY: build demo test test-quick bench peers validate soak fuzz format check lint install clean help configure
 .DEFAULT_GOAL := build
 
 build: configure  ## the program: build/reel
@@ -39,6 +39,10 @@ test: configure  ## all tests, then most of them again under the sanitizers
 	$(CTEST) --test-dir build --label-exclude asan
 	cmake --build build --target asan/all
 	$(CTEST) --test-dir build/asan
+
+test-quick: configure  ## builds, and runs the tests that take seconds: under a minute after a change of one source
+	cmake --build build
+	$(CTEST) --test-dir build --label-exclude 'asan|slow'
 
 bench: build  ## speed on this machine, as a share of its measured peak; results in build/bench
 	mkdir -p build/bench
@@ -76,8 +80,9 @@ check:  ## what takes seconds: format, rooms, scripts
 	for script in $(PYTHON_SCRIPTS); do python3 -m py_compile $$script || exit 1; done
 	shellcheck $(SHELL_SCRIPTS)
 
-lint: check configure  ## the same, and clang-tidy on what changed (all files: TIDY=all)
+lint: check configure  ## the same, clang-tidy on what changed (all files: TIDY=all), every source and header compiled alone
 	python3 scripts/tidy.py
+	python3 scripts/alone.py
 
 install: build  ## program, libraries, headers and CMake package into PREFIX=/usr/local (DESTDIR respected)
 	cmake --install build --prefix $(PREFIX)

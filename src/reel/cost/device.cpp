@@ -25,11 +25,6 @@ constexpr double kBf16Bytes = 2;
 
 }  // namespace
 
-const char* kernel_class_name(KernelClass kind) {
-  constexpr const char* kNames[] = {"gemm", "attention", "memory"};
-  return kNames[static_cast<int>(kind)];
-}
-
 std::string kernel_name(const Gemm& g) {
   std::string name = fmt::format("gemm {}x{}x{} {}", g.m, g.n, g.k, g.precision == Precision::kFp8 ? "fp8" : "bf16");
   if (g.batch != 1) name += fmt::format(" batch={}", g.batch);

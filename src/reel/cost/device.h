@@ -49,7 +49,6 @@ struct Selection {
 
 // Which kind a kernel is of: for overlap (overlap.h) and for reports.
 enum class KernelClass { kGemm, kAttention, kMemory };
-const char* kernel_class_name(KernelClass kind);  // "gemm", "attention", "memory"
 
 // Names under which a measured time may replace the model's:
 //   gemm 4096x1024x1024 bf16                      m x n x k; " batch=16" follows where it is not 1

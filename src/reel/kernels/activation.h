@@ -1,4 +1,4 @@
-// Activations of the feed-forward layers, f32, and the gated form silu(a) * b.
+// Activations of the feed-forward layers, f32.
 //
 //   gelu_tanh(x) = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))      (DiT, PyTorch's approximate="tanh")
 //   gelu_erf(x)  = x/2 (1 + erf(x / sqrt(2)))
@@ -22,11 +22,5 @@ void activation(Activation kind, std::span<const float> x, std::span<float> y, T
 // dx = dy * kind'(x)
 void activation_backward(Activation kind, std::span<const float> x, std::span<const float> dy, std::span<float> dx,
                          Threads& threads);
-
-// y = silu(a) * b
-void silu_gate(std::span<const float> a, std::span<const float> b, std::span<float> y, Threads& threads);
-// da = dy * b * silu'(a), db = dy * silu(a)
-void silu_gate_backward(std::span<const float> a, std::span<const float> b, std::span<const float> dy,
-                        std::span<float> da, std::span<float> db, Threads& threads);
 
 }  // namespace reel::kernels

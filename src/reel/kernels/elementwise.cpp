@@ -19,11 +19,6 @@ void AddRange(const float* x, const float* y, float* out, std::size_t n) {
                     REEL_INLINE { Store(hn::Add(Load(x + i, extent), Load(y + i, extent)), out + i, extent); });
 }
 
-void MultiplyRange(const float* x, const float* y, float* out, std::size_t n) {
-  ForVectors(n, [&](std::size_t i, auto extent)
-                    REEL_INLINE { Store(hn::Mul(Load(x + i, extent), Load(y + i, extent)), out + i, extent); });
-}
-
 void ScaleRange(float a, const float* x, float* out, std::size_t n) {
   const VF factor = hn::Set(DF(), a);
   ForVectors(
@@ -56,10 +51,6 @@ HWY_INLINE double SumBlocks(std::size_t n, const F& f) {
   return total;
 }
 
-double SumRange(const float* x, std::size_t n) {
-  return SumBlocks(n, [&](std::size_t i, auto extent) REEL_INLINE { return Load(x + i, extent); });
-}
-
 double DotRange(const float* x, const float* y, std::size_t n) {
   return SumBlocks(
       n, [&](std::size_t i, auto extent) REEL_INLINE { return hn::Mul(Load(x + i, extent), Load(y + i, extent)); });
@@ -84,11 +75,9 @@ HWY_AFTER_NAMESPACE();
 namespace reel::kernels {
 
 HWY_EXPORT(AddRange);
-HWY_EXPORT(MultiplyRange);
 HWY_EXPORT(ScaleRange);
 HWY_EXPORT(AxpyRange);
 HWY_EXPORT(DifferenceRange);
-HWY_EXPORT(SumRange);
 HWY_EXPORT(DotRange);
 HWY_EXPORT(SquaredDistanceRange);
 HWY_EXPORT(AllFiniteRange);
@@ -97,13 +86,6 @@ void add(std::span<const float> x, std::span<const float> y, std::span<float> ou
   REEL_CHECK(x.size() == y.size() && x.size() == out.size());
   for_chunks(x.size(), threads, [&](std::size_t i, std::size_t end) {
     REEL_DISPATCH(AddRange)(x.data() + i, y.data() + i, out.data() + i, end - i);
-  });
-}
-
-void multiply(std::span<const float> x, std::span<const float> y, std::span<float> out, Threads& threads) {
-  REEL_CHECK(x.size() == y.size() && x.size() == out.size());
-  for_chunks(x.size(), threads, [&](std::size_t i, std::size_t end) {
-    REEL_DISPATCH(MultiplyRange)(x.data() + i, y.data() + i, out.data() + i, end - i);
   });
 }
 
@@ -135,11 +117,6 @@ void column_sums(ConstRows x, float* out, Write write, Threads& threads) {
                REEL_DISPATCH(AddRange)(x.row(i), sums[0], sums[0], x.width);
              }
            });
-}
-
-double sum(std::span<const float> x, Threads& threads) {
-  return sum_chunks(x.size(), threads,
-                    [&](std::size_t i, std::size_t end) { return REEL_DISPATCH(SumRange)(x.data() + i, end - i); });
 }
 
 double dot(std::span<const float> x, std::span<const float> y, Threads& threads) {

@@ -1,4 +1,4 @@
-// Sums, products and copies of arrays, f32, and the reductions that training needs.
+// Sums, multiples and copies of arrays, f32, and the reductions that training needs.
 //
 // Flat arrays of a call have the same size; in place is fine. Sums of flat arrays come in double: f32 within 1024
 // elements, double beyond, in an order that depends on the size alone. A NaN or an infinity shows in every sum.
@@ -12,7 +12,6 @@
 namespace reel::kernels {
 
 void add(std::span<const float> x, std::span<const float> y, std::span<float> out, Threads& threads);
-void multiply(std::span<const float> x, std::span<const float> y, std::span<float> out, Threads& threads);
 void scale(float a, std::span<const float> x, std::span<float> out, Threads& threads);  // out = a x
 void axpy(float a, std::span<const float> x, std::span<float> y, Threads& threads);     // y += a x
 
@@ -21,7 +20,6 @@ void copy_rows(ConstRows x, Rows y, Threads& threads);
 // out[j] = or += the sum of x[i][j] over the rows i: the gradient of a bias.
 void column_sums(ConstRows x, float* out, Write write, Threads& threads);
 
-double sum(std::span<const float> x, Threads& threads);
 double dot(std::span<const float> x, std::span<const float> y, Threads& threads);
 double sum_squares(std::span<const float> x, Threads& threads);  // inf where a square exceeds f32
 

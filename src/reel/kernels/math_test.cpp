@@ -1,7 +1,6 @@
-#include "reel/kernels/math.h"
-
 #include <bit>
 
+#include "reel/kernels/math_testing.h"
 #include "reel/kernels/testing.h"
 
 namespace reel::kernels {

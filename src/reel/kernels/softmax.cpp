@@ -30,10 +30,6 @@ float RowMax(const float* x, std::size_t n) {
   return hn::GetLane(hn::MaxOfLanes(d, hn::Max(a, b)));
 }
 
-float RowSum(const float* x, std::size_t n) {
-  return SumRow(n, [&](std::size_t i, auto extent) REEL_INLINE { return Load(x + i, extent); });
-}
-
 float SoftmaxRow(const float* x, float* y, std::size_t n) {
   const DF d;
   const float largest = RowMax(x, n);
@@ -51,26 +47,13 @@ float SoftmaxRow(const float* x, float* y, std::size_t n) {
   return largest + std::log(sum);
 }
 
-void SoftmaxRowBackward(const float* y, const float* dy, float* dx, std::size_t n) {
-  const DF d;
-  const float sum = SumRow(
-      n, [&](std::size_t i, auto extent) REEL_INLINE { return hn::Mul(Load(y + i, extent), Load(dy + i, extent)); });
-  const VF mean = hn::Set(d, sum);
-  ForVectors(n, [&](std::size_t i, auto extent) REEL_INLINE {
-    Store(hn::Mul(Load(y + i, extent), hn::Sub(Load(dy + i, extent), mean)), dx + i, extent);
-  });
-}
-
 }  // namespace reel::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace reel::kernels {
 
-HWY_EXPORT(RowMax);
-HWY_EXPORT(RowSum);
 HWY_EXPORT(SoftmaxRow);
-HWY_EXPORT(SoftmaxRowBackward);
 
 namespace {
 
@@ -89,21 +72,6 @@ void softmax(ConstRows x, Rows y, float* lse, Threads& threads) {
     const float value = REEL_DISPATCH(SoftmaxRow)(x.row(i), y.row(i), x.width);
     if (lse != nullptr) lse[i] = value;
   });
-}
-
-void softmax_backward(ConstRows y, ConstRows dy, Rows dx, Threads& threads) {
-  REEL_CHECK(same_shape(y, dy) && same_shape(y, dx));
-  for_rows(y.rows, y.width, threads, [&](std::size_t i) {
-    REEL_DISPATCH(SoftmaxRowBackward)(y.row(i), dy.row(i), dx.row(i), y.width);
-  });
-}
-
-void row_max(ConstRows x, float* out, Threads& threads) {
-  for_rows(x.rows, x.width, threads, [&](std::size_t i) { out[i] = REEL_DISPATCH(RowMax)(x.row(i), x.width); });
-}
-
-void row_sum(ConstRows x, float* out, Threads& threads) {
-  for_rows(x.rows, x.width, threads, [&](std::size_t i) { out[i] = REEL_DISPATCH(RowSum)(x.row(i), x.width); });
 }
 
 }  // namespace reel::kernels

@@ -1,5 +1,7 @@
 #include "reel/kernels/softmax.h"
 
+#include <numeric>
+
 #include "reel/kernels/reference.h"
 #include "reel/kernels/testing.h"
 
@@ -45,10 +47,8 @@ TEST(Softmax, RowsSumToOne) {
   for_every_target([&] {
     const Grid x = random_matrix(7, 1152, 0, 1, 4.0f);
     Grid y(7, 1152);
-    Array sums(7);
     softmax(x, y, nullptr, threads);
-    row_sum(y, sums.data(), threads);
-    for (const float sum : sums) EXPECT_NEAR(sum, 1.0f, 5e-7);
+    for (std::size_t i = 0; i < 7; ++i) EXPECT_NEAR(std::accumulate(y.row(i), y.row(i) + 1152, 0.0), 1.0, 5e-7);
   });
 }
 
@@ -90,58 +90,16 @@ TEST(Softmax, NanMakesItsRowNanAlsoAmongMinusInfinities) {
   });
 }
 
-TEST(Softmax, BackwardMatchesDifferencesOfTheReference) {
-  Threads threads(2);
-  for_every_target([&] {
-    for (const std::size_t width : kWidths) {
-      const std::size_t rows = width > 200 ? 1 : 3;
-      const Grid x = random_matrix(rows, width, 1, width, 2.0f), dy = random_matrix(rows, width, 2, 8);
-      Grid y(rows, width), dx(rows, width, 4);
-      softmax(x, y, nullptr, threads);
-      softmax_backward(y, dy, dx, threads);
-      std::vector<double> want;
-      for (std::size_t i = 0; i < rows; ++i) {
-        const std::vector<double> row(x.row(i), x.row(i) + width), out(dy.row(i), dy.row(i) + width);
-        const auto gradient = testing::numeric_gradient(
-            row, [&](std::span<const double> v) { return testing::inner_product(reference::softmax(v), out); });
-        want.insert(want.end(), gradient.begin(), gradient.end());
-      }
-      expect_close(dx, want, 1e-6, 1e-6);  // numbers below 4, a handful of roundings
-    }
-  });
-}
-
 TEST(Softmax, InPlaceAndThreeThreadsGiveTheSameBits) {
   Threads one(1), three(3);
   for_every_target([&] {
-    const Grid x = random_matrix(300, 131, 0, 1), dy = random_matrix(300, 131, 0, 2);
-    Grid y(300, 131), in_place(x), dx(300, 131), back(dy);
+    const Grid x = random_matrix(300, 131, 0, 1);
+    Grid y(300, 131), in_place(x);
     Array lse(300), lse3(300);
     softmax(x, y, lse.data(), one);
     softmax(in_place, in_place, lse3.data(), three);
     testing::expect_same_bits(y.array(), in_place.array());
     testing::expect_same_bits(lse, lse3);
-    softmax_backward(y, dy, dx, one);
-    softmax_backward(y, back, back, three);
-    testing::expect_same_bits(dx.array(), back.array());
-  });
-}
-
-TEST(Softmax, RowMaxAndRowSumMatchPlainLoops) {
-  Threads threads(2);
-  for_every_target([&] {
-    for (const std::size_t width : kWidths) {
-      const Grid x = random_matrix(5, width, 1, width, 1.0f, -4.0f);
-      Array largest(5), sums(5);
-      row_max(x, largest.data(), threads);
-      row_sum(x, sums.data(), threads);
-      for (std::size_t i = 0; i < 5; ++i) {
-        double sum = 0.0;
-        for (std::size_t j = 0; j < width; ++j) sum += x.row(i)[j];
-        EXPECT_EQ(largest[i], *std::max_element(x.row(i), x.row(i) + width));
-        EXPECT_NEAR(sums[i], sum, 1e-6 * std::abs(sum));
-      }
-    }
   });
 }
 

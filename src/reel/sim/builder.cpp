@@ -54,11 +54,6 @@ std::int32_t Builder::call(Slot slot, cost::CollectiveOp op, double bytes, doubl
   return entry->second;
 }
 
-double Builder::call_seconds(Slot slot, cost::CollectiveOp op, double bytes) {
-  const auto& spreads = layout.spreads(slot);
-  return spreads.empty() ? 0 : price(spreads.front(), op, bytes).seconds;
-}
-
 double Builder::hiding_seconds(Slot slot, cost::CollectiveOp op, double bytes, double seconds, cost::KernelClass kind) {
   const auto& spreads = layout.spreads(slot);
   if (spreads.empty()) return 0;

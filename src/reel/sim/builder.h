@@ -41,7 +41,6 @@ class Builder {
   // A call of a slot, priced for each placement of its groups. `hidden` seconds of it run behind compute that stands
   // beside it in the compute stream. A slot without groups is of one device: no call, -1.
   std::int32_t call(Slot slot, cost::CollectiveOp op, double bytes, double hidden = 0);
-  double call_seconds(Slot slot, cost::CollectiveOp op, double bytes);  // of the first placement, nothing hidden
   // How much longer a kernel of this class takes that hides up to `seconds` of the call
   double hiding_seconds(Slot slot, cost::CollectiveOp op, double bytes, double seconds, cost::KernelClass kind);
 

@@ -23,21 +23,6 @@ Tensor activation(Tape& tape, Activation kind, const Tensor& x) {
   return y;
 }
 
-Tensor silu_gate(Tape& tape, const Tensor& a, const Tensor& b) {
-  REEL_CHECK(a.shape() == b.shape());
-  const Tensor y = tape.make(a.shape());
-  tape.run(elementwise_cost("silu_gate", a.size(), 11, 3),
-           [&] { kernels::silu_gate(a.span(), b.span(), y.span(), tape.threads()); });
-  tape.record(y, tape.wants({a, b}), [=](Tape& back, const Tensor& dy) {
-    const Tensor da = back.make(a.shape()), db = back.make(a.shape());
-    back.run(elementwise_cost("silu_gate", a.size(), 22, 5),
-             [&] { kernels::silu_gate_backward(a.span(), b.span(), dy.span(), da.span(), db.span(), back.threads()); });
-    back.give(a, da);
-    back.give(b, db);
-  });
-  return y;
-}
-
 Tensor add(Tape& tape, const Tensor& a, const Tensor& b) {
   REEL_CHECK(a.size() == b.size());
   const Tensor y = tape.make(a.shape());
@@ -118,25 +103,6 @@ Tensor gather_rows(Tape& tape, const Tensor& x, std::vector<std::int32_t> index)
       kernels::scatter_add_rows(rows_of(dy), index, {dx.data(), sized(x.rows()), sized(x.width())}, back.threads());
     });
   });
-  return y;
-}
-
-Tensor embedding(Tape& tape, Parameter& table, std::vector<std::int32_t> index) {
-  const std::int64_t entries = table.shape[0], width = table.size() / entries;
-  for (const std::int32_t i : index) REEL_CHECK(i >= 0 && i < entries);
-  const Tensor y = tape.make({static_cast<std::int64_t>(index.size()), width});
-  tape.run(elementwise_cost("embedding", y.size(), 0, 2), [&] {
-    kernels::gather_rows({table.value, sized(entries), sized(width)}, index, rows_of(y), tape.threads());
-  });
-  tape.record(
-      y, tape.wants(table),
-      [=, &table, index = std::move(index)](Tape& back, const Tensor& dy) {
-        float* gradient = back.gradient_to_add(table);
-        back.run(elementwise_cost("embedding", dy.size(), 1, 3), [&] {
-          kernels::scatter_add_rows(rows_of(dy), index, {gradient, sized(entries), sized(width)}, back.threads());
-        });
-      },
-      {&table});
   return y;
 }
 

@@ -33,7 +33,6 @@ Tensor mlp(Tape& tape, const Tensor& x, Parameter& w1, Parameter* b1, Activation
 
 // --- elementwise.cpp
 Tensor activation(Tape& tape, Activation kind, const Tensor& x);
-Tensor silu_gate(Tape& tape, const Tensor& a, const Tensor& b);  // silu(a) * b: the heart of a gated mlp
 Tensor add(Tape& tape, const Tensor& a, const Tensor& b);
 Tensor scale(Tape& tape, float factor, const Tensor& x);
 // x + table, the table repeated over the leading axes: [items, n, width] + [n, width] (a leading 1 is fine).
@@ -42,9 +41,8 @@ Tensor add_table(Tape& tape, const Tensor& x, Parameter& table);
 Tensor add_constant(Tape& tape, const Tensor& x, std::shared_ptr<const Buffer<float>> values);
 // x [items, n] with its rows repeated: [items * times, n]; each row `times` times in a row.
 Tensor repeat_rows(Tape& tape, const Tensor& x, std::int64_t times);
-// Rows of x [rows, n] by index: [index.size(), n]. Also an embedding: rows of a table [entries, n].
+// Rows of x [rows, n] by index: [index.size(), n].
 Tensor gather_rows(Tape& tape, const Tensor& x, std::vector<std::int32_t> index);
-Tensor embedding(Tape& tape, Parameter& table, std::vector<std::int32_t> index);
 
 // --- norm.cpp
 struct Affine {  // null: ones and zeros

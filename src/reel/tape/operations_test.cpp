@@ -60,11 +60,6 @@ TEST(Operations, Activations) {
   }
 }
 
-TEST(Operations, SiluGate) {
-  check([](Tape& t, const Tensors& x, Table&) { return silu_gate(t, x[0], x[1]); }, {{2, 3, 5}, {2, 3, 5}}, {},
-        [](const Arrays& x, const Arrays&) { return reference::silu_gate(x[0], x[1]); });
-}
-
 TEST(Operations, AddAndScale) {
   check([](Tape& t, const Tensors& x, Table&) { return add(t, x[0], x[1]); }, {{2, 3, 5}, {2, 3, 5}}, {},
         [](const Arrays& x, const Arrays&) { return reference::add(x[0], x[1]); });
@@ -92,8 +87,6 @@ TEST(Operations, RowsByIndexAddUpWhereTheyRepeat) {
   const std::vector<std::int32_t> index = {3, 0, 3, 3, 2};  // row 1 is never used: its gradient is 0
   check([&](Tape& t, const Tensors& x, Table&) { return gather_rows(t, x[0], index); }, {{4, 5}}, {},
         [&](const Arrays& x, const Arrays&) { return reference::gather_rows(x[0], index); });
-  check([&](Tape& t, const Tensors&, Table& p) { return embedding(t, p[0], index); }, {}, {{4, 5}},
-        [&](const Arrays&, const Arrays& p) { return reference::gather_rows(p[0], index); });
   check([&](Tape& t, const Tensors& x, Table&) { return repeat_rows(t, x[0], 3); }, {{4, 5}}, {},
         [&](const Arrays& x, const Arrays&) { return reference::repeat_rows(x[0], 3); });
   check([&](Tape& t, const Tensors& x, Table&) { return gather_rows(t, x[0], {}); }, {{4, 5}}, {},
@@ -187,12 +180,10 @@ TEST(Operations, ShapesThatDoNotFitAreBugs) {
   EXPECT_DEATH(layer_norm(tape, x, {nullptr, &vector}, kEps), "fits");
   EXPECT_DEATH(rms_norm(tape, x, &vector, kEps), "fits");
   EXPECT_DEATH(add(tape, x, m), "size");
-  EXPECT_DEATH(silu_gate(tape, x, m), "shape");
   EXPECT_DEATH(add_table(tape, x, vector), "rows \\* width");
   EXPECT_DEATH(norm_modulate(tape, x, m, 0, 2, kEps), "which");
   EXPECT_DEATH(norm_modulate(tape, tape.zeros({3, 5}), m, 0, 1, kEps), "rows");
   EXPECT_DEATH(gated_residual(tape, x, x, m, -1), "which");
-  EXPECT_DEATH(embedding(tape, w, {0, 3}), "entries");
   EXPECT_DEATH(slice(tape, x, 1, 3, 3), "first");
   EXPECT_DEATH(mean_squared_error(tape, tape.zeros({1}), wanted), "target");
   // Gradients of parameters that have no memory for them.

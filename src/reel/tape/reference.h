@@ -90,12 +90,6 @@ inline Array linear(const Array& x, const Array& w, const Array* b, Activation k
                     }));
 }
 
-inline Array silu_gate(const Array& a, const Array& b) {
-  Array y = activation(Activation::kSilu, a);
-  for (std::size_t i = 0; i < y.values.size(); ++i) y.values[i] *= b.values[i];
-  return y;
-}
-
 // b is repeated over the leading axes: add, add_table and add_constant in one.
 inline Array add(Array a, const Array& b) {
   for (std::size_t i = 0; i < a.values.size(); ++i) a.values[i] += b.values[i % b.values.size()];

@@ -1,10 +1,10 @@
-#include "reel/kernels/math.h"
+#include "reel/kernels/math_testing.h"
 
 #include "reel/base/error.h"
 #include "reel/kernels/cpu.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "reel/kernels/math.cpp"
+#define HWY_TARGET_INCLUDE "reel/kernels/math_testing.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.
 #include "reel/kernels/math-inl.h"

@@ -1,5 +1,5 @@
-// Elementary functions of arrays, f32: y[i] = f(x[i]). In place is fine. Serial; accuracy and special values are stated
-// in math-inl.h, where the vector functions are.
+// Elementary functions of arrays, f32: y[i] = f(x[i]), for the tests of math-inl.h, which states accuracy and special
+// values. In place is fine. For tests only.
 #pragma once
 
 #include <span>
