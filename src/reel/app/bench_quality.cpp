@@ -58,13 +58,12 @@ struct Kept {
   double keys = 1, heads = 0;
 };
 
-Kept kept_by(train::Trainer& trainer) {
+Kept kept_by(train::Trainer& trainer, const train::StepReport& report) {
   const sparsity::Controller* controller = trainer.sparsity();
   if (controller == nullptr) return {};
-  const double keys = controller->kept_share();
   // Controls decide nothing: all of their heads are sparse, or none.
-  if (controller->config().mode != "dynamic") return {keys, keys < 1 ? 1.0 : 0.0};
-  return {keys, controller->sparse_share()};
+  if (controller->config().mode != "dynamic") return {report.kept, report.kept < 1 ? 1.0 : 0.0};
+  return {report.kept, controller->sparse_share()};
 }
 
 std::vector<RestoredPictures> restored_by(train::Trainer& trainer, data::Source& source, double level) {
@@ -107,7 +106,7 @@ QualityRun train_arm(const train::RunConfig& config, const std::string& arm, dou
   for (std::int64_t step = 1; step <= t.steps; ++step) {
     const train::StepReport report = trainer.step([&] { return loader.next(); });
     run.skipped += report.skipped ? 1 : 0;
-    const Kept kept = kept_by(trainer);
+    const Kept kept = kept_by(trainer, report);
     since_point += kept.keys;
     if (step > t.steps / 2) second_half += kept.keys;
     if (run.sparse_from < 0 && kept.heads >= 0.5) run.sparse_from = step;

@@ -83,12 +83,12 @@ Step measure(const train::RunConfig& config, const train::StepNeed& need, std::i
   for (std::int64_t i = warm_up ? 0 : 1; i <= steps; ++i) {
     recorder.clear();
     const Timer timer;
-    trainer.step([&] { return random_batch(config); }, &recorder);
+    const double kept = trainer.step([&] { return random_batch(config); }, &recorder).kept;
     const double seconds = timer.seconds();
     if (i == 0 || (best.seconds > 0 && seconds >= best.seconds)) continue;
     best.seconds = seconds;
     best.totals = recorder.totals();
-    if (trainer.sparsity() != nullptr) best.kept = trainer.sparsity()->kept_share();
+    best.kept = kept;
   }
   best.peak_bytes = need.weights + need.gradients + need.optimizer + static_cast<double>(trainer.pool().peak_bytes());
   best.resident = peak_resident();

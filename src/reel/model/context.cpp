@@ -31,7 +31,7 @@ std::shared_ptr<const KeyLists> Context::chosen_lists(int layer, const Tensor& q
                                                       const predict::Origin& origin, const Here& here) {
   if (tape.ghost()) return nullptr;
   const layout::Cut tokens = here.tokens ? *here.tokens : layout::even_cut(q.dim(1), 1);
-  SparseRanks ranks(tape, *team, q, tokens, clips);
+  SparseRanks ranks(tape, *team, q, tokens, pass);
   return sparsity->lists(tape, layer, q, k, origin, &ranks);
 }
 
@@ -40,8 +40,9 @@ Tensor Context::attend(int layer, const Tensor& q, const Tensor& k, const Tensor
   std::shared_ptr<const KeyLists> keys;
   if (lists != nullptr) {
     keys = given_lists(layer, q, k, here);
-  } else if (sparsity != nullptr) {
-    if (!here.tokens && !clips) return sparsity->attend(tape, layer, q, k, v, origin);
+  } else if (sparsity) {
+    const bool together = pass.training() && team != nullptr && team->world().size() > 1;
+    if (!here.tokens && !together) return sparsity->attend(tape, layer, q, k, v, origin);
     keys = chosen_lists(layer, q, k, origin, here);
   }
   if (here.tokens) return parallel::attention(tape, *team, q, k, v, *here.tokens, keys);

@@ -9,7 +9,7 @@
 #include "reel/layout/cut.h"
 #include "reel/lists/key_lists.h"
 #include "reel/parallel/team.h"
-#include "reel/sparsity/controller.h"
+#include "reel/sparsity/chooser.h"
 #include "reel/tape/operations.h"
 
 namespace reel::model {
@@ -28,7 +28,13 @@ struct Here {
 
 class Context {
  public:
-  explicit Context(Tape& on) : tape(on) {}
+  // A pass on this tape. Where there is a controller, it chooses the keys of the pass; `held` is what it hands from one
+  // denoising step to the next. All of them outlive the context.
+  explicit Context(Tape& on, const sparsity::Pass& of = {}, sparsity::Controller* controller = nullptr,
+                   sparsity::HeldLists* held = nullptr)
+      : tape(on), pass(of) {
+    if (controller != nullptr) sparsity.emplace(*controller, of, held);
+  }
   virtual ~Context() = default;
 
   // Self-attention of layer `layer` (counted over all self-attentions of the model, in the order they run):
@@ -38,14 +44,13 @@ class Context {
                         const predict::Origin& origin = {}, const Here& here = {});
 
   Tape& tape;
+  const sparsity::Pass pass;
   bool recompute = false;  // blocks are run again in backward instead of keeping what they computed
   std::shared_ptr<const lists::KeyLists> lists;  // for tokens in raster order; of the whole, on every rank
-  sparsity::Controller* sparsity = nullptr;      // wan only; tokens are put in its order at the model's entry
+  std::optional<sparsity::Chooser> sparsity;     // wan only; tokens are put in its order at the model's entry
   // Null: one rank. Otherwise input and output of the model are whole on every rank of a sequence group, what is
   // between is cut, and the gradients of the weights are partial: their sum over the ranks is the gradient.
   parallel::Team* team = nullptr;
-  // How the batch is cut over the data-parallel ranks, where they have to choose keys together (in training).
-  std::optional<layout::Cut> clips;
 
  private:
   std::shared_ptr<const lists::KeyLists> given_lists(int layer, const Tensor& q, const Tensor& k,

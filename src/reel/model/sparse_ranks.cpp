@@ -22,17 +22,17 @@ std::vector<std::int64_t> bytes_of(const comm::Comm& group, const Cut& cut, std:
 }  // namespace
 
 SparseRanks::SparseRanks(tape::Tape& tape, parallel::Team& team, const tape::Tensor& q, const Cut& tokens,
-                         const std::optional<Cut>& clips)
+                         const sparsity::Pass& pass)
     : tape_(tape),
       team_(team),
       shape_(q.shape()),
       tokens_(tokens),
       heads_(layout::even_cut(q.dim(2), team.sequence().size())),
-      training_(clips.has_value()) {
+      training_(pass.training()) {
   token_starts = tokens.starts;
   rank = team.sequence().rank();
-  clip_starts = clips ? clips->starts : std::vector<std::int64_t>{0, q.dim(0)};
-  group = clips ? team.data().rank() : 0;
+  clip_starts = training_ ? pass.clips.starts : std::vector<std::int64_t>{0, q.dim(0)};
+  group = training_ ? team.data().rank() : 0;
 }
 
 Buffer<float> SparseRanks::gather(const Buffer<float>& own, std::span<const std::int64_t> cut, std::int64_t outer,

@@ -1,20 +1,19 @@
 // What a sparsity controller asks other ranks for, over the groups of a plan (sparsity/ranks.h).
 #pragma once
 
-#include <optional>
-
 #include "reel/parallel/shard.h"
 #include "reel/parallel/team.h"
 #include "reel/predict/ranks.h"
+#include "reel/sparsity/pass.h"
 
 namespace reel::model {
 
 class SparseRanks final : public predict::Ranks {
  public:
-  // q is [clips here, tokens here, heads, head_dim]; `tokens` is cut over the sequence group. `clips` in training: the
-  // batch, cut over the data-parallel groups, which decide together. All of them outlive it.
+  // q is [clips here, tokens here, heads, head_dim]; `tokens` is cut over the sequence group. In training the
+  // data-parallel groups decide together. All of them outlive it.
   SparseRanks(tape::Tape& tape, parallel::Team& team, const tape::Tensor& q, const layout::Cut& tokens,
-              const std::optional<layout::Cut>& clips);
+              const sparsity::Pass& pass);
 
   Buffer<float> gather(const Buffer<float>& own, std::span<const std::int64_t> cut, std::int64_t outer,
                        std::int64_t inner) override;

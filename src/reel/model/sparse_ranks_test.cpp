@@ -21,6 +21,7 @@ using parallel::Plan;
 using parallel::Team;
 using parallel::testing::world;
 using sparsity::Controller;
+using sparsity::testing::training;
 
 // q and k (and what they are made of) of one pass of one layer, all clips and tokens: [clips][tokens][heads][head_dim].
 struct Layer {
@@ -51,7 +52,11 @@ class Chooser {
     controller.on_lists = [this](int, const lists::KeyLists& all) { lists.push_back(all); };
   }
 
-  void attend(const Layer& pass, bool training) {
+  // The next steps are of other clips.
+  void begin(const std::array<std::int64_t, 3>& grid) { grid_ = grid, held_ = {}; }
+
+  void attend(const Layer& pass, sparsity::Pass of) {
+    const bool training = of.training();
     tape::Tape tape(threads_, pool_, {.gradients = false});
     const bool many = team_ != nullptr;
     const std::int64_t groups = many && training ? team_->data().size() : 1;
@@ -65,13 +70,15 @@ class Chooser {
     if (!pass.hidden.empty()) {
       origin.hidden = tape.copy_in({shape[0], shape[1], shape[2] * shape[3]}, own(pass.hidden));
     }
+    if (training) of.clips = clips;
+    sparsity::Chooser chooser(controller, of, training ? nullptr : &held_);
+    chooser.order(grid_, {});
     if (!many) {
-      controller.lists(tape, 0, q, k, origin);
+      chooser.lists(tape, 0, q, k, origin);
       return;
     }
-    const std::optional<Cut> together = training ? std::optional(clips) : std::nullopt;
-    SparseRanks ranks(tape, *team_, q, tokens, together);
-    controller.lists(tape, 0, q, k, origin, &ranks);
+    SparseRanks ranks(tape, *team_, q, tokens, of);
+    chooser.lists(tape, 0, q, k, origin, &ranks);
   }
 
   std::string state() const {
@@ -88,6 +95,8 @@ class Chooser {
  private:
   predict::ModelHeads shape_;
   Team* team_;
+  std::array<std::int64_t, 3> grid_ = {};
+  sparsity::HeldLists held_;
   Threads threads_{1};
   tape::Pool pool_;
 };
@@ -146,14 +155,12 @@ void expect_same(const Chooser& many, const Chooser& one) {
 
 // Training, then sampling: its second step is much like the first and may keep the lists, the third is another clip.
 void run(Chooser& chooser, const Case& c, const std::vector<Layer>& passes) {
-  chooser.controller.order(c.grid, {});
+  chooser.begin(c.grid);
   for (std::size_t step = 0; step < passes.size(); ++step) {
-    chooser.controller.begin(static_cast<std::int64_t>(step), true);
-    chooser.attend(passes[step], true);
+    chooser.attend(passes[step], training(static_cast<std::int64_t>(step)));
   }
   for (const std::size_t step : {0, 0, 3}) {
-    chooser.controller.begin(1000, false, 0);
-    chooser.attend(passes[step], false);
+    chooser.attend(passes[step], {.kind = sparsity::Pass::Kind::kSampling, .step = 1000});
   }
 }
 
@@ -189,21 +196,20 @@ TEST(SparseRanks, ThePredictorHiddenLearnsTheSame) {
   config.profile_every = 10;
   config.rank = 4;
   config.layer_keys = {0.3};
-  const auto train = [&](Chooser& chooser) {
-    chooser.controller.order({8, 8, 8}, {});
+  const auto learn = [&](Chooser& chooser) {
+    chooser.begin({8, 8, 8});
     for (std::size_t step = 0; step < passes.size(); ++step) {
-      chooser.controller.begin(static_cast<std::int64_t>(step), true);
-      chooser.attend(passes[step], true);
+      chooser.attend(passes[step], training(static_cast<std::int64_t>(step)));
     }
   };
   Chooser one(config, layer.shape, nullptr);
-  train(one);
+  learn(one);
   EXPECT_FALSE(one.lists.back().dense(0, 0));
   for (const Plan& plan : all_plans()) {
     SCOPED_TRACE(plan.text());
     Team team(world(), plan);
     Chooser many(config, layer.shape, &team);
-    train(many);
+    learn(many);
     expect_same(many, one);
   }
 }
@@ -235,18 +241,17 @@ TEST(SparseRanks, OnlyLowRankNumbersAreSent) {
     SCOPED_TRACE(plan.text());
     Team team(world(), plan);
     Chooser many(c.config, c.shape, &team);
-    const auto order = many.controller.order(c.grid, {});
+    many.begin(c.grid);
+    const lists::TokenOrder order = lists::tile_order(c.grid, c.config.tile());
     many.controller.on_lists = nullptr;
     const std::vector<Layer> passes = passes_of(c, team.data().size());
-    many.controller.begin(0, true);
-    many.attend(passes[0], true);
+    many.attend(passes[0], training(0));
     world().shared().traffic.clear();
-    many.controller.begin(1, true);
-    many.attend(passes[1], true);
+    many.attend(passes[1], training(1));
     const std::int64_t others = team.sequence().size() - 1;
     double sent = static_cast<double>(world().shared().traffic.bytes_sent());
     team.sequence().all_reduce({&sent, 1});
-    const std::int64_t rows = order->tokens() + order->groups();  // one query of each group is scored
+    const std::int64_t rows = order.tokens() + order.groups();  // one query of each group is scored
     const std::int64_t low = others * rows * c.shape.heads * c.config.rank * std::int64_t{sizeof(float)};
     const std::int64_t flags = team.sequence().size() * (world().size() - 1) * 2 * std::int64_t{sizeof(double)};
     EXPECT_EQ(sent, static_cast<double>(low + flags));

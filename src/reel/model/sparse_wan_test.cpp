@@ -27,6 +27,7 @@ constexpr predict::ModelHeads kShape{2, 2, 8};  // of small("wan")
 struct Pass {
   std::vector<float> sample;
   float loss = 0;
+  double kept = 1;  // of the pairs of queries and keys
   std::map<std::string, std::vector<float>> gradients;
 };
 
@@ -49,19 +50,22 @@ void expect_equal(const Pass& got, const Pass& want) {
   }
 }
 
-Pass run_in(Denoiser& model, const Values& values, int threads_count, const auto& make_context) {
+Pass run_in(Denoiser& model, const Values& values, int threads_count, const auto& make_context,
+            bool recompute = false) {
   Threads threads(threads_count);
   tape::Pool pool;
   Pass pass;
   {
     Tape tape(threads, pool, {});
     auto context = make_context(tape);
+    context.recompute = recompute;
     model.parameters().clear_gradients();
     const Tensor sample = model.forward(context, values.on(tape));
     pass.sample = tape::testing::copy_of(sample.span());
     const Tensor loss = tape::mean_squared_error(tape, sample, tape.zeros(sample.shape()));
     pass.loss = loss.item();
     tape.backward(loss);
+    if (context.sparsity) pass.kept = context.sparsity->pairs().kept_share();
   }
   EXPECT_EQ(pool.live_bytes(), 0u) << "tensors outlive their pass";
   model.parameters().zero_untouched_gradients();
@@ -69,14 +73,11 @@ Pass run_in(Denoiser& model, const Values& values, int threads_count, const auto
   return pass;
 }
 
-// A pass with the controller as it is.
-Pass run(Denoiser& model, const Values& values, Controller& controller, bool recompute = false, int threads = 1) {
-  return run_in(model, values, threads, [&](Tape& tape) {
-    Context context(tape);
-    context.sparsity = &controller;
-    context.recompute = recompute;
-    return context;
-  });
+Pass run(std::int64_t step, Denoiser& model, const Values& values, Controller& controller, bool recompute = false,
+         int threads = 1) {
+  const sparsity::Pass pass{.kind = sparsity::Pass::Kind::kTraining, .step = step};
+  return run_in(
+      model, values, threads, [&](Tape& tape) { return Context(tape, pass, &controller); }, recompute);
 }
 
 Pass run_plain(Denoiser& model, const Values& values) {
@@ -181,9 +182,8 @@ TEST_P(SparseWan, GradientsAreExactForListsThatChangeEveryStep) {
   for (std::int64_t step = 0; step < 3; ++step) {
     SCOPED_TRACE(fmt::format("step {}", step));
     const Values values = input(static_cast<std::uint64_t>(step));
-    controller.begin(step, true);
     calls = 0;
-    const Pass got = run(*model_, values, controller);
+    const Pass got = run(step, *model_, values, controller);
     EXPECT_EQ(calls, 2);
     const auto& size = GetParam().size;
     std::vector<std::int64_t> cuts;
@@ -195,7 +195,8 @@ TEST_P(SparseWan, GradientsAreExactForListsThatChangeEveryStep) {
         }
       }
     }
-    const auto order = controller.order({size[1], size[2] / 2, size[3] / 2}, cuts);
+    const auto order = std::make_shared<lists::TokenOrder>(
+        lists::tile_order({size[1], size[2] / 2, size[3] / 2}, sparsity_.tile(), cuts));
     std::vector<KeyLists> raster;
     for (const KeyLists& each : lists) {
       if (order->groups() > 1) {
@@ -204,7 +205,7 @@ TEST_P(SparseWan, GradientsAreExactForListsThatChangeEveryStep) {
       ASSERT_EQ(each.groups(), order->groups());
       raster.push_back(in_raster_order(each, *order));
     }
-    EXPECT_NEAR(controller.kept_share(), (lists[0].density() + lists[1].density()) / 2, 1e-12);
+    EXPECT_NEAR(got.kept, (lists[0].density() + lists[1].density()) / 2, 1e-12);
     expect_near(got, run_in(*model_, values, 1, [&](Tape& tape) { return Replay(tape, raster); }));
     if (step > 0 && sparsity_.mode != std::string("window") && order->groups() > 1) {
       EXPECT_NE(lists[0].keys, before[0].keys);
@@ -228,10 +229,9 @@ TEST_P(SparseWan, RecomputingAndThreadsChangeNoBit) {
   const testing::Folder folder("sparse_recompute");
   for (std::int64_t step = 0; step < 2; ++step) {
     const Values values = input(static_cast<std::uint64_t>(step));
-    kept.begin(step, true);
-    recomputed.begin(step, true);
-    expect_equal(run(*model_, values, recomputed, true, 3), run(*model_, values, kept, false, 1));
-    EXPECT_EQ(recomputed.kept_share(), kept.kept_share());
+    const Pass again = run(step, *model_, values, recomputed, true, 3), once = run(step, *model_, values, kept);
+    expect_equal(again, once);
+    EXPECT_EQ(again.kept, once.kept);
   }
   EXPECT_EQ(calls, 4);
   const std::string name = GetParam().name;  // both kinds are here
@@ -252,9 +252,9 @@ TEST_P(SparseWan, WithEveryHeadDenseItIsThePlainModel) {
   Controller controller(sparsity_, kShape, {});
   for (std::int64_t step = 0; step < 3; ++step) {
     const Values values = input(static_cast<std::uint64_t>(step));
-    controller.begin(step, true);
-    expect_near(run(*model_, values, controller), run_plain(*model_, values));
-    EXPECT_EQ(controller.kept_share(), 1);
+    const Pass got = run(step, *model_, values, controller);
+    expect_near(got, run_plain(*model_, values));
+    EXPECT_EQ(got.kept, 1);
   }
 }
 
@@ -273,17 +273,15 @@ TEST(SparseWanFallback, IsCountedOnceALayerAlsoWhereBlocksRunAgain) {
   for (const bool recompute : {false, true}) {
     Controller controller(config, kShape, {});
     Values values = random_input(model->config(), {1, 4, 8, 8}, 5);
-    controller.begin(0, true);
-    const float sound = run(*model, values, controller, recompute).loss;
-    EXPECT_LT(controller.kept_share(), 0.9);
+    const Pass sound = run(0, *model, values, controller, recompute);
+    EXPECT_LT(sound.kept, 0.9);
     values.latents_values[7] = std::nanf("");
-    controller.begin(1, true);
-    EXPECT_TRUE(std::isnan(run(*model, values, controller, recompute).loss)) << "as the plain model";
-    EXPECT_EQ(controller.kept_share(), 1);
+    const Pass broken = run(1, *model, values, controller, recompute);
+    EXPECT_TRUE(std::isnan(broken.loss)) << "as the plain model";
+    EXPECT_EQ(broken.kept, 1);
     EXPECT_EQ(controller.fallbacks(), 2) << (recompute ? "recomputed" : "kept");
     values = random_input(model->config(), {1, 4, 8, 8}, 5);
-    controller.begin(2, true);
-    EXPECT_EQ(run(*model, values, controller, recompute).loss, sound);
+    EXPECT_EQ(run(2, *model, values, controller, recompute).loss, sound.loss);
     EXPECT_EQ(controller.fallbacks(), 2);
   }
 }

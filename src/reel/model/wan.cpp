@@ -135,7 +135,7 @@ Tensor Wan::forward(Context& context, const Input& in) {
 
   const std::int64_t batch = in.latents.dim(0), places = grid[1] * grid[2];
   const std::vector<std::int64_t> cuts = cuts_between(in.given_frames, grid[0]);
-  const auto order = context.sparsity != nullptr ? context.sparsity->order(grid, cuts) : nullptr;
+  const lists::TokenOrder* const order = context.sparsity ? &context.sparsity->order(grid, cuts) : nullptr;
   auto angles = tape::rope_3d(grid[0], grid[1], grid[2], c.head_dim, c.rope_theta);
   if (order != nullptr) angles = reorder(*angles, order->raster);
   angles->heads = c.heads - c.heads_without_rope;

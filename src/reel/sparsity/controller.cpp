@@ -1,36 +1,19 @@
 #include "reel/sparsity/controller.h"
 
 #include <algorithm>
-#include <cmath>
-#include <deque>
 
-#include "reel/base/error.h"
 #include "reel/base/sized.h"
-#include "reel/lists/controls.h"
-#include "reel/predict/choose.h"
 #include "reel/predict/hidden_predictor.h"
 #include "reel/predict/qk_predictor.h"
 
 namespace reel::sparsity {
 
-using lists::KeyLists;
-using tape::Tensor;
-
 namespace {
-
-// Lists are used again in sampling as long as they cover this much less than when they were chosen.
-constexpr double kMayLose = 0.01;
-constexpr std::int64_t kCheckedGroups = 2;
-constexpr double kRounding = 1e-3;  // of a number of keys, as shares are kept in f32
 
 std::unique_ptr<predict::Predictor> make_predictor(const SparsityConfig& config, const predict::ModelHeads& shape,
                                                    std::uint64_t seed) {
   if (config.predictor == "hidden") return std::make_unique<predict::HiddenPredictor>(shape, config.rank, seed);
   return std::make_unique<predict::QkPredictor>(shape, config.rank);
-}
-
-double bytes(const KeyLists& lists) {
-  return 4.0 * static_cast<double>(lists.keys.size()) + 8.0 * static_cast<double>(lists.offsets.size());
 }
 
 }  // namespace
@@ -39,246 +22,33 @@ Controller::Controller(const SparsityConfig& config, const predict::ModelHeads& 
     : config_(config),
       shape_(shape),
       options_(options),
-      heads_(sized(shape.layers * shape.heads)),
-      predictor_(make_predictor(config, shape, options.seed)),
-      averages_(sized(shape.layers)),
-      kept_(sized(shape.layers)) {
-  if (config_.break_even > 0) options_.break_even.share = static_cast<float>(config_.break_even);
+      state_{.heads = std::vector<Head>(sized(shape.layers * shape.heads)),
+             .predictor = make_predictor(config, shape, options.seed),
+             .averages = std::vector<Buffer<float>>(sized(shape.layers)),
+             .break_even = options.break_even} {
+  if (config_.break_even > 0) state_.break_even.share = static_cast<float>(config_.break_even);
 }
 
-void Controller::begin(std::int64_t step, bool training, int stream, std::int64_t pass) {
-  step_ = step;
-  pass_ = pass;
-  training_ = training;
-  stream_ = stream;
-  pairs_ = {};
-  std::fill(kept_.begin(), kept_.end(), std::nullopt);
-  if (training || stream < 0) held_.clear();
-}
-
-std::shared_ptr<const lists::TokenOrder> Controller::order(const std::array<std::int64_t, 3>& grid,
-                                                           const std::vector<std::int64_t>& cuts) {
-  if (order_ == nullptr || order_->grid != grid || cuts_ != cuts) {
-    if (order_ != nullptr) {  // averages of another grid mean nothing; those of a checkpoint are of this one
-      for (Buffer<float>& averages : averages_) averages = Buffer<float>();
-    }
-    order_ = std::make_shared<lists::TokenOrder>(lists::tile_order(grid, config_.tile(), cuts));
-    cuts_ = cuts;
-    always_ = lists::tokens_of_frames(*order_, config_.keep);
-    held_share_ = lists::held_share(*order_, always_, 1);
-    held_tiles_share_ = lists::held_share(*order_, always_, lists::kTileKeys);
-    sample_tokens_.clear();
-    held_.clear();
-    fixed_ = nullptr;
-  }
-  return order_;
-}
-
-const std::vector<std::int32_t>& Controller::samples_of(std::int64_t samples) {
-  auto& tokens = sample_tokens_[samples];
-  if (tokens.empty()) tokens = lists::sample_queries(*order_, samples);
-  return tokens;
-}
-
-bool Controller::always_dense(int layer) const {
-  return std::find(config_.dense_layers.begin(), config_.dense_layers.end(), layer) != config_.dense_layers.end();
-}
-
-double Controller::share_for(int layer, std::int64_t h) const {
-  if (!config_.layer_keys.empty()) return config_.layer_keys[sized(layer)];
-  return config_.keys > 0 ? config_.keys : static_cast<double>(head(layer, h).needed_predicted);
-}
-
-Tensor Controller::attend(tape::Tape& tape, int layer, const Tensor& q, const Tensor& k, const Tensor& v,
-                          const predict::Origin& origin) {
-  return tape::attention(tape, q, k, v, tape.ghost() ? nullptr : lists(tape, layer, q, k, origin));
-}
-
-std::shared_ptr<const KeyLists> Controller::lists(tape::Tape& tape, int layer, const Tensor& q, const Tensor& k,
-                                                  const predict::Origin& origin, predict::Ranks* ranks) {
-  const predict::Seen seen{layer, q.dim(0), q.dim(1), q.data(), k.data(), &origin, ranks};
-  const std::int64_t tokens = seen.all_tokens(), heads = q.dim(2);
-  REEL_CHECK(order_ != nullptr && order_->tokens() == tokens && layer < shape_.layers);
-  again_ = tape.rerunning();
-  batch_ = ranks != nullptr ? ranks->clip_starts[1] : seen.batch;  // the most that a rank has
-  Lists chosen;
-  if (!always_dense(layer)) {
-    if (training_ && !again_) {
-      tape.run({.name = "profile and predictor"}, [&] { look(seen, tape.threads()); });
-    }
-    tape.run({.name = "choose keys"}, [&] {
-      const std::optional<Lists>& kept = kept_[sized(layer)];
-      chosen = again_ && kept.has_value() ? *kept : lists_for(seen, tape.threads());
-    });
-  }
-  if (again_) return chosen;
-  const double all = static_cast<double>(seen.batch * heads * tokens) * static_cast<double>(tokens);
-  pairs_[0] += chosen == nullptr ? all : static_cast<double>(chosen->pairs());
-  pairs_[1] += all;
-  if (on_lists) {
-    const KeyLists dense = chosen == nullptr ? lists::dense_lists(seen.batch, heads, tokens, tokens) : KeyLists();
-    const KeyLists& own = chosen == nullptr ? dense : *chosen;
-    on_lists(layer, ranks != nullptr ? ranks->all_clips(own) : own);
-  }
-  // For a recomputed part, which keeps its input: lists no larger than that are kept too, others chosen again. The
-  // ranks of a sequence group have the same lists and must do the same, however the tokens are cut.
-  const auto parts = static_cast<double>(ranks != nullptr ? ranks->token_starts.size() - 1 : 1);
-  const double input = 4.0 * static_cast<double>(seen.batch * tokens * heads * q.dim(3)) / parts;
-  if (training_ && (chosen == nullptr || bytes(*chosen) <= input)) kept_[sized(layer)] = chosen;
-  return chosen;
-}
-
-Controller::Lists Controller::lists_for(const predict::Seen& seen, Threads& threads) {
-  return stream_ >= 0 && !training_ && config_.mode == "dynamic" ? held_lists(seen, threads) : choose(seen, threads);
-}
-
-Controller::Lists Controller::choose(const predict::Seen& seen, Threads& threads) {
-  if (config_.mode == "dynamic") return dynamic_lists(seen, threads);
-  if (step_ < config_.start) return nullptr;
-  const double share = config_.keys > 0 ? config_.keys : lists::kControlKeys;
-  if (config_.mode == "random") {
-    const std::uint64_t seed =
-        options_.seed * 1000003 + static_cast<std::uint64_t>(step_) * 1009 + static_cast<std::uint64_t>(seen.layer);
-    // Drawn one clip after another: those of other ranks, too.
-    const std::int64_t all = seen.ranks != nullptr ? seen.ranks->clip_starts.back() : seen.batch;
-    const std::int64_t first = seen.ranks != nullptr ? seen.ranks->clip_starts[sized(seen.ranks->group)] : 0;
-    return std::make_shared<KeyLists>(lists::some_items(
-        lists::random_own_lists(*order_, all, shape_.heads, share, seed, always_), first, seen.batch));
-  }
-  if (config_.mode == "static") {
-    if (!has_averages(seen.layer)) return nullptr;
-    return std::make_shared<KeyLists>(static_lists(seen.layer, seen.batch));
-  }
-  if (fixed_ == nullptr || fixed_->batch != seen.batch) {
-    fixed_ = std::make_shared<KeyLists>(config_.mode == "own"
-                                            ? lists::own_lists(*order_, seen.batch, shape_.heads, always_)
-                                            : lists::window_lists(*order_, seen.batch, shape_.heads, share, always_));
-  }
-  return fixed_;
-}
-
-Controller::Lists Controller::dynamic_lists(const predict::Seen& seen, Threads& threads) {
-  const int layer = seen.layer;
-  // Heads that score the same number of queries are chosen for together. Whole tiles where they are cheaper for the
-  // layer: they need more keys for the same mass, each of them for less.
-  std::map<std::int64_t, std::vector<predict::ChosenHead>> by_samples;
-  double tokens_cost = 0, tiles_cost = 0;
-  for (std::int64_t h = 0; h < shape_.heads; ++h) {
-    if (head(layer, h).sparse == 0) continue;
-    tokens_cost += static_cast<double>(head(layer, h).needed_predicted);
-    tiles_cost += static_cast<double>(head(layer, h).needed_tiles * options_.break_even.tile_cost);
-  }
-  if (tokens_cost == 0) return nullptr;
-  const bool by_mass = config_.keys == 0 && config_.layer_keys.empty();
-  const int granularity = by_mass && tiles_cost < tokens_cost ? lists::kTileKeys : 1;
-  for (std::int64_t h = 0; h < shape_.heads; ++h) {
-    if (head(layer, h).sparse == 0) continue;
-    // A fixed budget is that of every list; what a mass needs is so on average, and short tiles hold less.
-    const double more = granularity == 1 ? share_for(layer, h) - held_share_
-                                         : static_cast<double>(head(layer, h).needed_tiles) - held_tiles_share_;
-    const auto keep = by_mass ? static_cast<std::int64_t>(
-                                    std::ceil(more * static_cast<double>(seen.all_tokens()) / granularity - kRounding))
-                              : lists::budget_of(share_for(layer, h), seen.all_tokens());
-    by_samples[static_cast<std::int64_t>(head(layer, h).samples)].push_back({h, keep});
-  }
-  std::deque<KeyLists> chosen;
-  std::map<std::int64_t, std::pair<const KeyLists*, std::int64_t>> where;  // head -> its place
-  for (const auto& [samples, members] : by_samples) {
-    chosen.push_back(predict::choose_keys(seen,
-                                          {.order = order_.get(),
-                                           .predictor = predictor_.get(),
-                                           .head_dim = shape_.head_dim,
-                                           .samples = samples,
-                                           .granularity = granularity,
-                                           .sampled = samples_of(samples),
-                                           .always = always_,
-                                           .beside = by_mass,
-                                           .members = members,
-                                           .again = again_},
-                                          threads));
-    if (chosen.back().heads == 0) {
-      ++fallbacks_;
-      if (on_fallback) on_fallback(step_, layer);
-      return nullptr;
-    }
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      where[members[i].head] = {&chosen.back(), static_cast<std::int64_t>(i)};
-    }
-  }
-  if (chosen.size() == 1 && chosen.front().heads == shape_.heads) {
-    return std::make_shared<KeyLists>(std::move(chosen.front()));
-  }
-  lists::KeyListsBuilder builder(seen.batch, shape_.heads, seen.all_tokens(), order_->group_starts, granularity);
-  for (std::int64_t b = 0; b < seen.batch; ++b) {
-    for (std::int64_t h = 0; h < shape_.heads; ++h) {
-      const auto at = where.find(h);
-      if (at == where.end() || at->second.first->dense(b, at->second.second)) {
-        builder.add_dense_head();
-        continue;
-      }
-      for (std::int64_t g = 0; g < order_->groups(); ++g) builder.add(at->second.first->list(b, at->second.second, g));
-    }
-  }
-  return std::make_shared<KeyLists>(builder.finish());
-}
-
-// The share of the true mass that the lists of each clip cover; 1 where every head is dense.
-std::vector<double> Controller::covered(const predict::Seen& seen, const KeyLists& lists, Threads& threads) const {
-  predict::CoverageInput in{
-      .batch = seen.batch, .heads = shape_.heads, .head_dim = shape_.head_dim, .q = seen.q, .k = seen.k};
-  predict::Ranks::Heads q, k;
-  if (seen.ranks != nullptr) {
-    q = seen.ranks->by_heads(seen.q), k = seen.ranks->by_heads(seen.k);
-    in.first_head = q.first, in.heads = q.count;
-    in.q = q.values.data(), in.k = k.values.data();
-  }
-  for (std::int64_t i = 0; i < std::min(kCheckedGroups, order_->groups()); ++i) {
-    in.groups.push_back((i * order_->groups() / kCheckedGroups + seen.layer) % order_->groups());
-  }
-  std::vector<double> masses = predict::coverage(in, lists, threads);
-  if (seen.ranks != nullptr) masses = seen.ranks->share(masses, seen.batch);
-  std::vector<double> clips(sized(seen.batch));
-  for (std::int64_t b = 0; b < seen.batch; ++b) {
-    double mass = 0, sparse = 0;
-    for (std::int64_t h = 0; h < shape_.heads; ++h) {
-      if (lists.dense(b, h)) continue;
-      mass += masses[sized(h * seen.batch + b)];
-      ++sparse;
-    }
-    clips[sized(b)] = sparse > 0 ? mass / sparse : 1;
-  }
-  return clips;
-}
-
-// Clip by clip, so that it does not matter with which others a clip is sampled.
-Controller::Lists Controller::held_lists(const predict::Seen& seen, Threads& threads) {
-  Held& held = held_[{stream_, seen.layer}];
-  std::vector<std::uint8_t> keep;
-  if (held.lists != nullptr && held.lists->batch == seen.batch) {
-    const std::vector<double> now = covered(seen, *held.lists, threads);
-    for (std::size_t b = 0; b < now.size(); ++b) keep.push_back(now[b] >= held.covered[b] - kMayLose ? 1 : 0);
-    if (std::count(keep.begin(), keep.end(), 1) == seen.batch) {
-      ++reused_;
-      return held.lists;
-    }
-  }
-  Held fresh{choose(seen, threads), {}};
-  if (fresh.lists != nullptr) fresh.covered = covered(seen, *fresh.lists, threads);
-  if (fresh.lists != nullptr && !keep.empty()) {
-    fresh.lists = std::make_shared<KeyLists>(lists::mixed_items(*fresh.lists, *held.lists, keep));
-    for (std::size_t b = 0; b < keep.size(); ++b) {
-      if (keep[b] != 0) fresh.covered[b] = held.covered[b];
-    }
-  }
-  held = std::move(fresh);
-  return held.lists;
+bool Controller::profiles_at(std::int64_t step) const {
+  const std::int64_t every = step < 100 ? std::max<std::int64_t>(1, config_.profile_every / 5) : config_.profile_every;
+  return step % every == 0;
 }
 
 double Controller::sparse_share() const {
-  const auto sparse = std::count_if(heads_.begin(), heads_.end(), [](const Head& h) { return h.sparse != 0; });
-  return static_cast<double>(sparse) / static_cast<double>(heads_.size());
+  const auto sparse =
+      std::count_if(state_.heads.begin(), state_.heads.end(), [](const Head& h) { return h.sparse != 0; });
+  return static_cast<double>(sparse) / static_cast<double>(state_.heads.size());
 }
 
-double Controller::kept_share() const { return pairs_[1] > 0 ? pairs_[0] / pairs_[1] : 1; }
+std::shared_ptr<Tiles> Controller::tiles(const std::array<std::int64_t, 3>& grid,
+                                         const std::vector<std::int64_t>& cuts) {
+  if (tiles_ != nullptr && tiles_->order.grid == grid && tiles_->cuts == cuts) return tiles_;
+  if (tiles_ != nullptr) {  // averages of a checkpoint are of this grid
+    for (Buffer<float>& averages : state_.averages) averages = Buffer<float>();
+  }
+  tiles_ = std::make_shared<Tiles>(config_, grid, cuts);
+  fixed_ = nullptr;
+  return tiles_;
+}
 
 }  // namespace reel::sparsity

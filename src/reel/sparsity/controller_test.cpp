@@ -1,4 +1,4 @@
-#include "reel/sparsity/controller.h"
+#include "reel/sparsity/chooser.h"
 
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ TEST(Controller, TurnsAHeadSparseOnceTwoLooksSayThatItPays) {
   passes.train(0, one_of_each(passes, 0));
   EXPECT_FALSE(passes.sparse(0)) << "one look, by a predictor that learnt from the same clip";
   EXPECT_TRUE(passes.lists[0].dense(0, 0));
-  EXPECT_EQ(passes.controller().kept_share(), 1);
+  EXPECT_EQ(passes.kept_share(), 1);
   const Layer x = one_of_each(passes, 1);
   passes.train(1, x);
   EXPECT_TRUE(passes.sparse(0));
@@ -46,7 +46,7 @@ TEST(Controller, TurnsAHeadSparseOnceTwoLooksSayThatItPays) {
   const KeyLists& lists = passes.lists[0];
   ASSERT_FALSE(lists.dense(0, 0));
   EXPECT_TRUE(lists.dense(0, 1));
-  EXPECT_NEAR(passes.controller().kept_share(), lists.density(), 1e-12);
+  EXPECT_NEAR(passes.kept_share(), lists.density(), 1e-12);
   EXPECT_LT(lists.density(), 0.7);
   for (std::int64_t g = 0; g < 8; ++g) {
     const auto tokens = tokens_of(lists, 0, 0, g);
@@ -105,7 +105,7 @@ TEST(Controller, LooksOnlyAtProfileStepsOfTraining) {
   EXPECT_EQ(controller.head(0, 0).profiles, 0);
   passes.train(10, x);
   passes.train(11, x);
-  passes.controller().begin(20, false);  // validation
+  passes.begin({.kind = Pass::Kind::kValidation, .step = 20});
   passes.attend(x);
   EXPECT_EQ(controller.head(0, 0).profiles, 1);
 }
@@ -118,7 +118,7 @@ TEST(Controller, OfAccumulatedPassesTheFirstIsLookedAt) {
     for (int step = 0; step < 3; ++step) {
       once.train(step, lookups(once, static_cast<std::uint64_t>(step)));
       for (int pass = 0; pass < 4; ++pass) {
-        four.controller().begin(step, true, -1, pass);
+        four.begin(testing::training(step, pass));
         four.attend(lookups(four, static_cast<std::uint64_t>(pass == 0 ? step : 100 + pass)));
       }
     }
@@ -144,7 +144,7 @@ TEST(Controller, NoHeadTurnsSparseBeforeTheStart) {
     for (int step = 0; step < 5; ++step) {
       passes.train(step, lookups(passes, static_cast<std::uint64_t>(step)));
       EXPECT_EQ(passes.lists[0].dense(0, 0), step < 3) << mode << ", step " << step;
-      EXPECT_EQ(passes.controller().kept_share() == 1, step < 3) << mode << ", step " << step;
+      EXPECT_EQ(passes.kept_share() == 1, step < 3) << mode << ", step " << step;
     }
   }
 }
@@ -154,13 +154,13 @@ TEST(Controller, DenseLayersAreNeverLookedAt) {
   config.dense_layers = {0};
   Passes passes(config, kCheap);
   for (int step = 0; step < 3; ++step) {
-    passes.controller().begin(step, true);
+    passes.begin(testing::training(step));
     for (const int layer : {0, 1}) passes.attend(lookups(passes, static_cast<std::uint64_t>(2 * step + layer)), layer);
   }
   EXPECT_TRUE(passes.lists[0].dense(0, 0) && passes.lists[0].dense(0, 1));
   EXPECT_EQ(passes.controller().head(0, 0).profiles, 0);
   EXPECT_FALSE(passes.lists[1].dense(0, 0) || passes.lists[1].dense(0, 1));
-  EXPECT_NEAR(passes.controller().kept_share(), (1 + passes.lists[1].density()) / 2, 1e-12);
+  EXPECT_NEAR(passes.kept_share(), (1 + passes.lists[1].density()) / 2, 1e-12);
 }
 
 TEST(Controller, AFixedShareIsFilledExactlyAndCountsTheOwnTile) {
@@ -185,7 +185,7 @@ TEST(Controller, AFixedShareIsFilledExactlyAndCountsTheOwnTile) {
     }
     if (std::string(mode) == "told") {  // also heads for which it does not pay
       for (int step = 2; step < 6; ++step) {
-        passes.controller().begin(step, true);
+        passes.begin(testing::training(step));
         for (const int layer : {0, 1}) passes.attend(passes.layer(static_cast<std::uint64_t>(step)), layer);
       }
       EXPECT_FALSE(passes.lists[0].dense(0, 0) || passes.lists[0].dense(0, 1));
@@ -239,7 +239,7 @@ TEST(Controller, ListsThatDoNotFitInMemoryAreNotMade) {
     options.lists_bytes = limit;
     Passes passes(config, options);
     for (int step = 0; step < 2; ++step) {
-      passes.controller().begin(step, true);
+      passes.begin(testing::training(step));
       for (const int layer : {0, 1}) passes.attend(lookups(passes, static_cast<std::uint64_t>(step), 2), layer);
     }
     const double fit = limit == 0 ? 4 : std::floor(limit / 8192);
@@ -339,10 +339,10 @@ TEST_F(Sampling, AClipHasTheSameListsWhateverClipsAreBesideIt) {
   const std::vector<std::pair<Layer, Layer>> steps = {{a, a}, {b, other}, {a, other}};
   std::vector<KeyLists> first, second;
   for (const auto& [x, y] : steps) passes.sample(x), first.push_back(passes.lists[0]);
-  passes.controller().begin(1000, false);
+  passes.held = {};
   for (const auto& [x, y] : steps) passes.sample(y), second.push_back(passes.lists[0]);
   EXPECT_FALSE(testing::same(second[0], second[1]));
-  passes.controller().begin(1000, false);
+  passes.held = {};
   for (std::size_t i = 0; i < steps.size(); ++i) {
     passes.sample(beside(steps[i].first, steps[i].second));
     for (std::int64_t h = 0; h < 2; ++h) {
@@ -355,12 +355,12 @@ TEST_F(Sampling, AClipHasTheSameListsWhateverClipsAreBesideIt) {
 }
 
 // Also where the first step of the next clips happens to be covered by the lists of the last.
-TEST_F(Sampling, ListsDoNotOutliveTrainingOrAPassWithoutAStream) {
+TEST_F(Sampling, ListsDoNotOutliveTheClipsThatAreSampledTogether) {
   passes.sample(a);
-  passes.controller().begin(3, true);
+  passes.held = {};
   passes.sample(b);
   EXPECT_EQ(passes.controller().reused(), 0);
-  passes.controller().begin(3, false);
+  passes.order({4, 8, 16});  // as many tokens in other places
   passes.sample(b);
   EXPECT_EQ(passes.controller().reused(), 0);
   passes.sample(Layer(2, 512, {2, 2, 16}, 1));

@@ -6,7 +6,7 @@
 #include "reel/base/sized.h"
 #include "reel/kernels/elementwise.h"
 #include "reel/predict/choose.h"
-#include "reel/sparsity/controller.h"
+#include "reel/sparsity/chooser.h"
 
 namespace reel::sparsity {
 
@@ -41,16 +41,11 @@ predict::HeadProfile profile_of(std::span<const double> numbers) {
 
 }  // namespace
 
-bool Controller::profiles_at(std::int64_t step) const {
-  const std::int64_t every = step < 100 ? std::max<std::int64_t>(1, config_.profile_every / 5) : config_.profile_every;
-  return step % every == 0;
-}
-
-void Controller::look(predict::Seen seen, Threads& threads) {
-  const bool now = profiles_at(step_) && pass_ == 0, dynamic = config_.mode == "dynamic";
+void Chooser::look(predict::Seen seen, Threads& threads) {
+  const bool now = controller_.profiles_at(pass.step) && pass.accumulated == 0, dynamic = config_.mode == "dynamic";
   if (!dynamic && config_.mode != "static") return;
   // Most passes teach nothing and are not read; choose_keys looks for numbers that are not finite by itself.
-  if (!now && !(dynamic && predictor_->learns_always())) return;
+  if (!now && !(dynamic && state_.predictor->learns_always())) return;
   // A clip whose numbers are not finite teaches nothing, and the profile of it would stay in the averages for good.
   const std::size_t size = sized(seen.batch * seen.tokens * shape_.heads * shape_.head_dim);
   double spoilt =
@@ -58,7 +53,7 @@ void Controller::look(predict::Seen seen, Threads& threads) {
   if (seen.ranks != nullptr) seen.ranks->largest({&spoilt, 1});
   if (spoilt != 0) return;
   // What the predictor knew before this pass is what is judged: the clip at hand must not help it.
-  const bool known = dynamic && predictor_->knows(seen.layer);
+  const bool known = dynamic && state_.predictor->knows(seen.layer);
   predict::Ranks::Heads q, k;
   predict::ClipHeads clip;
   if (seen.ranks != nullptr && (now || !known)) {
@@ -68,12 +63,12 @@ void Controller::look(predict::Seen seen, Threads& threads) {
   }
   if (!dynamic) return average_weights(seen, threads);
   if (known && now) profile(seen, threads);
-  predictor_->learn(seen, now, threads);
-  if (!known && predictor_->knows(seen.layer)) profile(seen, threads);
+  state_.predictor->learn(seen, now, threads);
+  if (!known && state_.predictor->knows(seen.layer)) profile(seen, threads);
 }
 
 // Each rank looks at some of the heads; all of them decide about all heads.
-void Controller::profile(const predict::Seen& seen, Threads& threads) {
+void Chooser::profile(const predict::Seen& seen, Threads& threads) {
   const std::int64_t dim = shape_.head_dim, tokens = seen.all_tokens();
   const predict::ClipHeads clip = seen.clip_of(shape_);
   predict::Seen first = seen;
@@ -82,40 +77,40 @@ void Controller::profile(const predict::Seen& seen, Threads& threads) {
   std::iota(heads.begin(), heads.end(), 0);
   const std::int64_t all = config_.group[0] * config_.group[1] * config_.group[2];
   std::vector<std::int32_t> groups;
-  const std::int64_t looked = std::min(kProfiledGroups, order_->groups());
+  const std::int64_t looked = std::min(kProfiledGroups, tiles_->order.groups());
   for (std::int64_t i = 0; i < looked; ++i) {
     groups.push_back(
-        static_cast<std::int32_t>((i * order_->groups() / looked + step_ * 7 + seen.layer * 3) % order_->groups()));
+        static_cast<std::int32_t>((i * tiles_->order.groups() / looked + pass.step * 7 + seen.layer * 3) % tiles_->order.groups()));
   }
   predict::ProfileInput in;
   in.keys = tokens, in.head_dim = dim;
   in.q_stride = in.k_stride = clip.count * dim;
   in.scale = 1.0f / std::sqrt(static_cast<float>(dim));
   in.mass = config_.mass;
-  in.always = always_;
+  in.always = tiles_->always;
   const bool fixed = config_.keys > 0 || !config_.layer_keys.empty();
   in.samples = config_.samples > 0 ? std::vector<std::int64_t>{config_.samples}
                                    : std::vector<std::int64_t>{std::min<std::int64_t>(16, all), all};
   // The queries that are scored, group by group and choice by choice.
   std::vector<std::int32_t> rows;
   for (const std::int32_t g : groups) {
-    in.groups.push_back({order_->group_starts[sized(g)], order_->group_starts[sized(g) + 1]});
+    in.groups.push_back({tiles_->order.group_starts[sized(g)], tiles_->order.group_starts[sized(g) + 1]});
     for (const std::int64_t samples : in.samples) {
-      const auto& sampled = samples_of(samples);
+      const auto& sampled = tiles_->sampled(samples);
       rows.insert(rows.end(), sampled.begin() + g * samples, sampled.begin() + (g + 1) * samples);
     }
   }
-  for (std::int64_t h = 0; h < shape_.heads; ++h) in.rank = std::max(in.rank, predictor_->rank(seen.layer, h));
+  for (std::int64_t h = 0; h < shape_.heads; ++h) in.rank = std::max(in.rank, state_.predictor->rank(seen.layer, h));
   predict::Predicted low;
   if (seen.ranks == nullptr || seen.ranks->group == 0) {
-    low = predict::predict_all(*predictor_, first, heads, rows, in.rank, threads);
+    low = predict::predict_all(*state_.predictor, first, heads, rows, in.rank, threads);
   }
   std::vector<double> seen_heads;
   for (std::int64_t h = clip.first; h < clip.first + clip.count; ++h) {
     in.q = clip.q + (h - clip.first) * dim, in.k = clip.k + (h - clip.first) * dim;
     in.low_q = low.q.data() + h * in.rank * static_cast<std::int64_t>(rows.size());
     in.low_k = low.k.data() + h * in.rank * tokens;
-    in.size = fixed || head(seen.layer, h).profiles > 0 ? share_for(seen.layer, h) : held_share_ + 0.1;
+    in.size = fixed || controller_.head(seen.layer, h).profiles > 0 ? share_for(seen.layer, h) : tiles_->held_share + 0.1;
     add_numbers(predict::profile_head(in, threads), seen_heads);
   }
   const std::int64_t each = numbers_of_profile(in.samples.size());
@@ -125,8 +120,8 @@ void Controller::profile(const predict::Seen& seen, Threads& threads) {
   }
 }
 
-void Controller::decide(int layer, std::int64_t h, const predict::HeadProfile& seen) {
-  Head& head = heads_[sized(layer * shape_.heads + h)];
+void Chooser::decide(int layer, std::int64_t h, const predict::HeadProfile& seen) {
+  Head& head = state_.heads[sized(layer * shape_.heads + h)];
   if (!std::isfinite(seen.covered)) return;  // scores beyond f32: as above
   // As few scored queries as nearly do: 16 suffice on smooth content and fail on lookups.
   const predict::HeadProfile::Predicted* best = &seen.predicted.back();
@@ -143,37 +138,37 @@ void Controller::decide(int layer, std::int64_t h, const predict::HeadProfile& s
   average(head.query_sparsity, seen.query_sparsity);
   average(head.overlap, seen.overlap);
   average(head.needed, seen.needed);
-  average(head.needed_predicted, std::min(1.0, best->needed + held_share_));
-  average(head.needed_tiles, std::min(1.0, best->needed_tiles + held_tiles_share_));
+  average(head.needed_predicted, std::min(1.0, best->needed + tiles_->held_share));
+  average(head.needed_tiles, std::min(1.0, best->needed_tiles + tiles_->held_tiles_share));
   average(head.covered, best->covered);
   average(head.quality, seen.covered > 0 ? best->covered / seen.covered : 0);
   average(head.recall, best->recall);
-  head.rank = static_cast<float>(predictor_->rank(layer, h));
+  head.rank = static_cast<float>(state_.predictor->rank(layer, h));
   head.samples = static_cast<float>(best->samples);
   head.profiles += 1;
   if (!config_.layer_keys.empty()) {  // told, not decided
-    head.sparse = step_ >= config_.start && share_for(layer, h) < 1 ? 1.0f : 0.0f;
+    head.sparse = pass.step >= config_.start && share_for(layer, h) < 1 ? 1.0f : 0.0f;
     return;
   }
-  const double share = std::max(share_for(layer, h), held_share_);
+  const double share = std::max(share_for(layer, h), tiles_->held_share);
   const bool was = head.sparse != 0;
   const bool good = static_cast<double>(head.quality) >= (was ? kStillGood : kGood);
-  const bool pays = share <= static_cast<double>(options_.break_even.share) * (was ? kStillPays : 1.0);
-  head.sparse = step_ >= config_.start && head.profiles >= 2 && good && pays && lists_fit(layer, h) ? 1.0f : 0.0f;
+  const bool pays = share <= static_cast<double>(state_.break_even.share) * (was ? kStillPays : 1.0);
+  head.sparse = pass.step >= config_.start && head.profiles >= 2 && good && pays && lists_fit(layer, h) ? 1.0f : 0.0f;
 }
 
 // Whether the lists of this head fit beside those of the heads that are sparse already.
-bool Controller::lists_fit(int layer, std::int64_t h) const {
-  if (options_.lists_bytes == 0) return true;
+bool Chooser::lists_fit(int layer, std::int64_t h) const {
+  if (controller_.options_.lists_bytes == 0) return true;
   double keys = 0;
   for (int l = 0; l < static_cast<int>(shape_.layers); ++l) {
     for (std::int64_t i = 0; i < shape_.heads; ++i) {
-      if (head(l, i).sparse != 0 || (l == layer && i == h)) {
-        keys += std::max(share_for(l, i), held_share_) * static_cast<double>(order_->tokens());
+      if (controller_.head(l, i).sparse != 0 || (l == layer && i == h)) {
+        keys += std::max(share_for(l, i), tiles_->held_share) * static_cast<double>(tiles_->order.tokens());
       }
     }
   }
-  return 4 * keys * static_cast<double>(order_->groups() * batch_) <= options_.lists_bytes;
+  return 4 * keys * static_cast<double>(tiles_->order.groups() * batch_) <= controller_.options_.lists_bytes;
 }
 
 }  // namespace reel::sparsity

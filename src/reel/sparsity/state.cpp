@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "reel/base/error.h"
-#include "reel/sparsity/controller.h"
+#include "reel/sparsity/state.h"
 
 namespace reel::sparsity {
 
@@ -25,47 +25,47 @@ auto as_floats(std::vector<T>& values) {
 
 }  // namespace
 
-void Controller::save(const std::string& path) const {
-  std::vector<Head> heads = heads_;
-  const std::vector<float> costs = {options_.break_even.share, options_.break_even.tile_cost};
-  const std::vector<predict::Predictor::Saved> predictor = predictor_->save();
+void State::save(const std::string& path, const predict::ModelHeads& shape) const {
+  std::vector<Head> all = heads;
+  const std::vector<float> costs = {break_even.share, break_even.tile_cost};
+  const std::vector<predict::Predictor::Saved> saved = predictor->save();
   SafetensorsWriter writer;
-  writer.add("heads", {shape_.layers, shape_.heads, kHeadFloats}, std::span<const float>(as_floats(heads)));
+  writer.add("heads", {shape.layers, shape.heads, kHeadFloats}, std::span<const float>(as_floats(all)));
   writer.add("break_even", {2}, costs);
-  for (const predict::Predictor::Saved& each : predictor) writer.add(each.name, each.shape, each.values);
-  for (std::size_t i = 0; i < averages_.size(); ++i) {
-    if (averages_[i].size() > 0)
-      writer.add("averages." + std::to_string(i), {static_cast<std::int64_t>(averages_[i].size())}, averages_[i]);
+  for (const predict::Predictor::Saved& each : saved) writer.add(each.name, each.shape, each.values);
+  for (std::size_t i = 0; i < averages.size(); ++i) {
+    if (averages[i].size() > 0)
+      writer.add("averages." + std::to_string(i), {static_cast<std::int64_t>(averages[i].size())}, averages[i]);
   }
   writer.write(path);
 }
 
-void Controller::load(const std::string& path) {
+void State::load(const std::string& path, const predict::ModelHeads& shape, const SparsityConfig& config) {
   const SafetensorsFile file = SafetensorsFile::open(path);
   if (!file.contains("heads") ||
-      file.info("heads").shape != std::vector<std::int64_t>{shape_.layers, shape_.heads, kHeadFloats}) {
+      file.info("heads").shape != std::vector<std::int64_t>{shape.layers, shape.heads, kHeadFloats}) {
     throw Error(file.name() + ": is of another model", "the run file must describe the model of the checkpoint");
   }
-  file.read_f32("heads", as_floats(heads_));
-  for (const float value : as_floats(heads_)) {
+  file.read_f32("heads", as_floats(heads));
+  for (const float value : as_floats(heads)) {
     if (!std::isfinite(value)) damaged(file, "heads");
   }
-  for (const Head& head : heads_) {
+  for (const Head& head : heads) {
     const auto share = [](float x) { return x >= 0 && x <= 1.01f; };
     if (!share(head.needed_predicted) || !share(head.needed_tiles) || head.samples < (head.profiles > 0 ? 1 : 0) ||
         head.samples > kMostSamples) {
       damaged(file, "heads");
     }
   }
-  if (config_.break_even == 0) {
+  if (config.break_even == 0) {
     std::array<float, 2> costs;
     file.read_f32("break_even", costs);
-    options_.break_even = {costs[0], costs[1]};
+    break_even = {costs[0], costs[1]};
   }
-  predictor_->load(file);
-  for (std::size_t i = 0; i < averages_.size(); ++i) {
+  predictor->load(file);
+  for (std::size_t i = 0; i < averages.size(); ++i) {
     const std::string name = "averages." + std::to_string(i);
-    if (file.contains(name)) averages_[i] = file.read_f32(name);
+    if (file.contains(name)) averages[i] = file.read_f32(name);
   }
 }
 

@@ -173,19 +173,20 @@ TEST_F(State, AveragesOfAnotherGridAreLeftOut) {
   for (const std::array<std::int64_t, 3>& grid : {std::array<std::int64_t, 3>{8, 8, 12}, {8, 8, 4}, {1, 1, 1}}) {
     Controller fresh(config, {2, 2, 16}, {});
     fresh.load(path());
-    EXPECT_EQ(fresh.order(grid, {})->tokens(), grid[0] * grid[1] * grid[2]);
+    Chooser first(fresh, testing::training(1));
+    EXPECT_EQ(first.order(grid, {}).tokens(), grid[0] * grid[1] * grid[2]);
     Threads threads(1);
     tape::Pool pool;
     tape::Tape tape(threads, pool, {.gradients = false});
-    const Layer x(1, fresh.order(grid, {})->tokens(), {2, 2, 16}, 1);
+    const Layer x(1, grid[0] * grid[1] * grid[2], {2, 2, 16}, 1);
     const tape::Tensor q = tape.copy_in({1, x.tokens, 2, 16}, x.q);
     KeyLists lists;
     fresh.on_lists = [&](int, const KeyLists& each) { lists = each; };
-    fresh.begin(1, true);
-    fresh.attend(tape, 0, q, q, q);
+    first.attend(tape, 0, q, q, q);
     EXPECT_TRUE(lists.dense(0, 0)) << "nothing is known about this size";
-    fresh.begin(2, true);
-    fresh.attend(tape, 0, q, q, q);
+    Chooser second(fresh, testing::training(2));
+    second.order(grid, {});
+    second.attend(tape, 0, q, q, q);
     EXPECT_FALSE(lists.dense(0, 0));
   }
 }

@@ -8,7 +8,7 @@
 #include "reel/kernels/elementwise.h"
 #include "reel/lists/controls.h"
 #include "reel/predict/weights.h"
-#include "reel/sparsity/controller.h"
+#include "reel/sparsity/chooser.h"
 
 namespace reel::sparsity {
 
@@ -22,16 +22,16 @@ constexpr float kStaticDecay = 0.8f;
 
 // Mode static: the weights of all keys for every group, averaged over clips. Memory grows with the square of the
 // tokens: a control for small clips.
-void Controller::average_weights(const predict::Seen& seen, Threads& threads) {
+void Chooser::average_weights(const predict::Seen& seen, Threads& threads) {
   const predict::ClipHeads clip = seen.clip_of(shape_);
   const std::int64_t tokens = seen.all_tokens(), dim = shape_.head_dim, width = clip.count * dim;
-  const std::int64_t groups = order_->groups();
+  const std::int64_t groups = tiles_->order.groups();
   if (tokens > 16384)
     throw Error("sparsity.mode = static is a control for clips of up to 16,384 tokens", "use dynamic");
   Buffer<float> fresh(sized(clip.count * groups * tokens));
   for (std::int64_t h = 0; h < clip.count; ++h) {
     for (std::int64_t g = 0; g < groups; ++g) {
-      const std::int64_t begin = order_->group_starts[sized(g)], queries = order_->group_starts[sized(g) + 1] - begin;
+      const std::int64_t begin = tiles_->order.group_starts[sized(g)], queries = tiles_->order.group_starts[sized(g) + 1] - begin;
       const Buffer<float> rows =
           predict::softmax_rows({clip.q + begin * width + h * dim, clip.k + h * dim, width, width, queries, tokens, dim,
                                  1.0f / std::sqrt(static_cast<float>(dim))},
@@ -46,7 +46,7 @@ void Controller::average_weights(const predict::Seen& seen, Threads& threads) {
     for (std::size_t i = 0; i < all.size(); ++i) fresh[i] = static_cast<float>(all[i]);
   }
   if (kernels::any_not_finite(fresh, threads)) return;  // scores beyond f32
-  Buffer<float>& averages = averages_[sized(seen.layer)];
+  Buffer<float>& averages = state_.averages[sized(seen.layer)];
   if (has_averages(seen.layer)) {
     for (std::size_t i = 0; i < fresh.size(); ++i)
       fresh[i] = kStaticDecay * averages[i] + (1 - kStaticDecay) * fresh[i];
@@ -54,19 +54,19 @@ void Controller::average_weights(const predict::Seen& seen, Threads& threads) {
   averages = std::move(fresh);
 }
 
-bool Controller::has_averages(int layer) const {
-  return averages_[sized(layer)].size() == sized(shape_.heads * order_->groups() * order_->tokens());
+bool Chooser::has_averages(int layer) const {
+  return state_.averages[sized(layer)].size() == sized(shape_.heads * tiles_->order.groups() * tiles_->order.tokens());
 }
 
-KeyLists Controller::static_lists(int layer, std::int64_t batch) const {
-  const Buffer<float>& averages = averages_[sized(layer)];
-  const std::int64_t tokens = order_->tokens(), groups = order_->groups();
+KeyLists Chooser::static_lists(int layer, std::int64_t batch) const {
+  const Buffer<float>& averages = state_.averages[sized(layer)];
+  const std::int64_t tokens = tiles_->order.tokens(), groups = tiles_->order.groups();
   const double share = config_.keys > 0 ? config_.keys : lists::kControlKeys;
-  lists::KeyListsBuilder builder(batch, shape_.heads, tokens, order_->group_starts);
+  lists::KeyListsBuilder builder(batch, shape_.heads, tokens, tiles_->order.group_starts);
   for (std::int64_t b = 0; b < batch; ++b) {
     for (std::int64_t i = 0; i < shape_.heads * groups; ++i) {
       std::vector<float> weights(averages.data() + i * tokens, averages.data() + (i + 1) * tokens);
-      const std::vector<std::int32_t> held = lists::held_tokens(*order_, i % groups, always_);
+      const std::vector<std::int32_t> held = lists::held_tokens(tiles_->order, i % groups, tiles_->always);
       for (const std::int32_t token : held) weights[sized(token)] = std::numeric_limits<float>::infinity();
       builder.add(predict::largest(weights, std::max(sized(lists::budget_of(share, tokens)), held.size())));
     }

@@ -25,10 +25,8 @@ constexpr std::int64_t kMostGroups = 16;
 // A forward pass that shows every self-attention on its way.
 class Showing : public model::Context {
  public:
-  Showing(tape::Tape& on, sparsity::Controller* controller, std::function<void(const Seen&)> to)
-      : Context(on), to_(std::move(to)) {
-    sparsity = controller;
-  }
+  Showing(tape::Tape& on, Trainer& trainer, std::function<void(const Seen&)> to)
+      : Context(on, {.step = trainer.steps_done()}, trainer.sparsity()), to_(std::move(to)) {}
   tape::Tensor attend(int layer, const tape::Tensor& q, const tape::Tensor& k, const tape::Tensor& v,
                       const predict::Origin& origin, const model::Here& here) override {
     to_({layer, q.dim(0), q.dim(1), q.data(), k.data(), &origin});
@@ -119,8 +117,7 @@ PredictorTable study_predictors(Trainer& trainer, data::Source& source,
     batch.values = std::move(clip.values);
     batch.text = std::move(clip.text);
     tape::Tape tape(trainer.threads(), pool, {.gradients = false});
-    Showing context(tape, trainer.sparsity(), to);
-    trainer.sparsity()->begin(trainer.steps_done(), false);
+    Showing context(tape, trainer, to);
     // Noise of its own for the clips that are learnt from.
     const diffusion::Draws draws{0, kValidationStep + (split == data::Split::kTraining ? 1 : 0), index};
     objective.loss(context, trainer.model(), batch, 1, draws, false);

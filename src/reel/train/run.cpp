@@ -187,8 +187,7 @@ class Run {
 
   void tell(const StepReport& report, double seconds) {
     // Pairs of queries and keys that were left out are no work done.
-    const double kept = trainer_.sparsity() != nullptr ? trainer_.sparsity()->kept_share() : 1;
-    const double flops = need_.flops - (1 - kept) * need_.attention_flops;
+    const double flops = need_.flops - (1 - report.kept) * need_.attention_flops;
     const double rate = static_cast<double>(need_.tokens) / seconds, share = flops / seconds / peak_;
     namespace metric = report::metric;
     note({{metric::kLoss, report.loss},
@@ -196,12 +195,12 @@ class Run {
           {metric::kGradientNorm, report.gradient_norm},
           {metric::kTokensPerSecond, rate},
           {metric::kShareOfPeak, share}});
-    if (trainer_.sparsity() != nullptr) note_sparsity();
+    if (trainer_.sparsity() != nullptr) note_sparsity(report);
     const std::string suffix =
         fmt::format("loss {:.4f}{}  lr {:.1e}  norm {:.2f}  {:.0f} tokens/s  {:.0f} % of peak{}", report.loss,
                     std::isnan(validation_) ? "" : fmt::format(" (validation {:.4f})", validation_), report.lr,
                     report.gradient_norm, rate, 100 * share,
-                    trainer_.sparsity() != nullptr ? fmt::format("  {:.0f} % of keys", 100 * kept) : "");
+                    trainer_.sparsity() != nullptr ? fmt::format("  {:.0f} % of keys", 100 * report.kept) : "");
     progress_->update(state_.step, suffix);
     // For logs, where the bar is silent: a line now and then.
     if (!::isatty(STDERR_FILENO) && (log_.seconds() > 10 || state_.step == 1 || state_.step == config_.train.steps)) {
@@ -212,9 +211,9 @@ class Run {
     }
   }
 
-  void note_sparsity() {
+  void note_sparsity(const StepReport& report) {
     const sparsity::Controller& s = *trainer_.sparsity();
-    note({{report::metric::kKeptKeys, s.kept_share()},
+    note({{report::metric::kKeptKeys, report.kept},
           {report::metric::kSparseHeads, s.sparse_share()},
           {report::metric::kFallbacks, static_cast<double>(s.fallbacks())}});
     if (s.config().mode != "dynamic" || !s.profiles_at(state_.step - 1)) return;

@@ -17,23 +17,21 @@ void sample_clips(const RunConfig& config, model::Denoiser& model, tape::Pool& p
   for (std::size_t at = 0; at < nothing.size(); at += null.size())
     std::copy(null.begin(), null.end(), nothing.data() + at);
 
+  sparsity::HeldLists held;  // of these clips: what others left behind is no part of them
   const auto denoise = [&](std::span<const float> x, std::span<const float> frame_times, bool with_text,
                            std::span<float> out) {
     tape::Tape tape(threads, pool, {.gradients = false});
-    model::Context context(tape);
+    model::Context context(
+        tape,
+        {.kind = sparsity::Pass::Kind::kSampling, .step = options.trained_steps, .stream = with_text ? 0 : 1},
+        options.sparsity, &held);
     context.team = options.team;
-    if (options.sparsity != nullptr) {
-      context.sparsity = options.sparsity;
-      options.sparsity->begin(options.trained_steps, false, with_text ? 0 : 1);
-    }
     model::Input in = model_input(config, frame_times, count);
     in.latents = tape.copy_in({count, shape.channels, shape.frames, shape.height, shape.width}, x);
     in.text = tape.copy_in({count, config.text_tokens, config.text_width}, with_text ? texts : nothing);
     const tape::Tensor result = model.forward(context, in);
     std::copy_n(result.data(), out.size(), out.data());
   };
-  // What clips before these left behind is no part of them.
-  if (options.sparsity != nullptr) options.sparsity->begin(options.trained_steps, false);
   const diffusion::SamplerOptions sampler{.steps = options.steps,
                                           .guidance = options.guidance,
                                           .seed = options.seed,

@@ -74,17 +74,20 @@ std::vector<std::pair<int, std::int64_t>> drawn_heads(const sparsity::Controller
 class Looking : public model::Context {
  public:
   Looking(tape::Tape& on, Trainer& trainer)
-      : Context(on), config_(trainer.config()), order_(token_order(config_)), drawn_(drawn_heads(*trainer.sparsity())) {
-    sparsity = trainer.sparsity();
+      : Context(on, {.step = trainer.steps_done()}, trainer.sparsity()),
+        controller_(*trainer.sparsity()),
+        config_(trainer.config()),
+        order_(token_order(config_)),
+        drawn_(drawn_heads(controller_)) {
     // Behind the middle of the clip: with given frames at its beginning, among those that are made.
     const auto& grid = order_.grid;
     const std::int64_t token = (grid[0] * 3 / 4 * grid[1] + grid[1] / 2) * grid[2] + grid[2] / 2;
     group_ = std::upper_bound(order_.group_starts.begin(), order_.group_starts.end(), order_.place[sized(token)]) -
              order_.group_starts.begin() - 1;
-    before_ = std::exchange(sparsity->on_lists,
+    before_ = std::exchange(controller_.on_lists,
                             [this](int layer, const lists::KeyLists& chosen) { take_lists(layer, chosen); });
   }
-  ~Looking() override { sparsity->on_lists = std::move(before_); }
+  ~Looking() override { controller_.on_lists = std::move(before_); }
   Looking(const Looking&) = delete;
   Looking& operator=(const Looking&) = delete;
 
@@ -146,6 +149,7 @@ class Looking : public model::Context {
     return seen;
   }
 
+  sparsity::Controller& controller_;
   const RunConfig& config_;
   lists::TokenOrder order_;
   std::vector<std::pair<int, std::int64_t>> drawn_;
@@ -222,7 +226,6 @@ report::SparsitySummary sparsity_summary(const std::string& run, Trainer& traine
     tape::Pool pool;
     tape::Tape tape(trainer.threads(), pool, {.gradients = false});
     Looking looking(tape, trainer);
-    trainer.sparsity()->begin(trainer.steps_done(), false);
     Objective(c).loss(looking, trainer.model(), batch, 1, draws, false);
     summary.group = looking.group(batch.values, source.format());
     summary.figures = looking.figures();

@@ -47,6 +47,7 @@ StepReport Trainer::step(const std::function<data::Batch()>& next, Recorder* rec
   model_->parameters().clear_gradients();
   // Losses and gradients are means over all clips of all passes: this is the share of a pass here.
   const double share = static_cast<double>(own_clips()) / static_cast<double>(t.batch * t.accumulate);
+  sparsity::Pairs pairs;  // of the last pass
   for (std::int64_t pass = 0; pass < t.accumulate; ++pass) {
     const data::Batch batch = next();
     const Draws draws{static_cast<std::uint64_t>(t.seed), steps_done_, pass * t.batch + first_clip()};
@@ -54,20 +55,21 @@ StepReport Trainer::step(const std::function<data::Batch()>& next, Recorder* rec
     tape::Tape::Options options{.recorder = recorder};
     if (zero_ != nullptr && pass + 1 == t.accumulate) options.on_final = [&](tape::Parameter& p) { zero_->final(p); };
     tape::Tape tape(threads_, pool_, std::move(options));
-    model::Context context(tape);
+    model::Context context(
+        tape, {.kind = sparsity::Pass::Kind::kTraining, .step = steps_done_, .accumulated = pass, .clips = clips_},
+        sparsity_.get());
     use(context);
-    if (zero_ != nullptr) context.clips = clips_;
-    context.sparsity = sparsity_.get();
-    if (sparsity_ != nullptr) sparsity_->begin(steps_done_, true, -1, pass);
 
     const tape::Tensor loss = objective_.loss(context, *model_, batch, own_clips(), draws, true);  // forward
     report.loss += static_cast<double>(loss.item()) * share;
     tape.backward(loss, static_cast<float>(share));  // adds to the gradients
+    if (context.sparsity) pairs = context.sparsity->pairs();
   }
   model_->parameters().zero_untouched_gradients();
 
   const double start = recorder != nullptr ? recorder->now() : 0;
-  reduce(report.loss);
+  reduce(report.loss, pairs);
+  report.kept = pairs.kept_share();
   report.gradient_norm = gradient_norm();
 
   report.skipped = !std::isfinite(report.loss) || !std::isfinite(report.gradient_norm);
@@ -82,11 +84,14 @@ StepReport Trainer::step(const std::function<data::Batch()>& next, Recorder* rec
   return report;
 }
 
-void Trainer::reduce(double& loss) {
+void Trainer::reduce(double& loss, sparsity::Pairs& pairs) {
   if (zero_ == nullptr) return;
   zero_->finish();
   team_->data().all_reduce({&loss, 1});  // the ranks of a sequence group have the same
-  if (sparsity_ != nullptr) team_->data().all_reduce(sparsity_->pairs());
+  if (sparsity_ == nullptr) return;
+  double sums[] = {pairs.kept, pairs.all};
+  team_->data().all_reduce(sums);
+  pairs = {sums[0], sums[1]};
 }
 
 double Trainer::gradient_norm() {
@@ -136,12 +141,9 @@ double Trainer::validate(data::Source& source, Attention attention) {
     batch.values = std::move(clip.values);
     batch.text = std::move(clip.text);
     tape::Tape tape(threads_, pool_, {.gradients = false});
-    model::Context context(tape);
+    model::Context context(tape, {.kind = sparsity::Pass::Kind::kValidation, .step = steps_done_},
+                           attention == Attention::kAsTrained ? sparsity_.get() : nullptr);
     use(context);
-    if (sparsity_ != nullptr && attention == Attention::kAsTrained) {
-      context.sparsity = sparsity_.get();
-      sparsity_->begin(steps_done_, false);
-    }
     const Draws draws{0, kValidationStep, first};
     sums[0] += static_cast<double>(objective_.loss(context, *model_, batch, 1, draws, false).item());
     sums[1] += 1;

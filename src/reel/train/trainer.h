@@ -19,6 +19,7 @@ struct StepReport {
   double loss = 0;
   double gradient_norm = 0;
   double lr = 0;
+  double kept = 1;       // of the query-key pairs of self-attention, in the last of the accumulated passes
   bool skipped = false;  // loss or gradients were not finite: nothing was updated
 };
 
@@ -65,7 +66,7 @@ class Trainer {
   void use(model::Context& context) const;
   // Of a step: gradients, the loss and the counts of pairs become sums over the ranks, the gradients where their owners
   // are; and the norm of all gradients together.
-  void reduce(double& loss);
+  void reduce(double& loss, sparsity::Pairs& pairs);
   double gradient_norm();
   int group() const { return team_ != nullptr ? team_->data().rank() : 0; }  // data-parallel
 
