@@ -78,7 +78,8 @@ class Chooser {
   // decide.cpp
   void look(predict::Seen seen, Threads& threads);  // profile and learn
   void profile(const predict::Seen& seen, Threads& threads);
-  void decide(int layer, std::int64_t h, const predict::HeadProfile& profile);
+  void add_to_averages(Head& head, const predict::HeadProfile& seen) const;
+  void decide(int layer, std::int64_t h);
   bool lists_fit(int layer, std::int64_t h) const;
 
   // static_lists.cpp

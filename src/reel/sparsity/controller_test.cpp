@@ -399,8 +399,7 @@ std::vector<float> state(const Controller& c) {
   std::vector<float> all;
   for (int layer = 0; layer < 2; ++layer) {
     for (std::int64_t h = 0; h < 2; ++h) {
-      const auto* first = reinterpret_cast<const float*>(&c.head(layer, h));
-      all.insert(all.end(), first, first + sizeof(Head) / sizeof(float));
+      for (const HeadField& field : kHeadFields) all.push_back(c.head(layer, h).*field.value);
     }
   }
   return all;

@@ -19,26 +19,6 @@ constexpr double kAverageDecay = 0.6;
 constexpr double kGood = 0.92, kStillGood = 0.87;
 constexpr double kStillPays = 1.15;
 
-// Profiles as numbers, for other ranks.
-std::int64_t numbers_of_profile(std::size_t choices) { return static_cast<std::int64_t>(4 + 5 * choices); }
-
-void add_numbers(const predict::HeadProfile& profile, std::vector<double>& out) {
-  out.insert(out.end(), {profile.query_sparsity, profile.overlap, profile.needed, profile.covered});
-  for (const predict::HeadProfile::Predicted& each : profile.predicted) {
-    out.insert(out.end(),
-               {static_cast<double>(each.samples), each.needed, each.needed_tiles, each.covered, each.recall});
-  }
-}
-
-predict::HeadProfile profile_of(std::span<const double> numbers) {
-  predict::HeadProfile profile{numbers[0], numbers[1], numbers[2], numbers[3], {}};
-  for (std::size_t i = 4; i < numbers.size(); i += 5) {
-    profile.predicted.push_back(
-        {static_cast<std::int64_t>(numbers[i]), numbers[i + 1], numbers[i + 2], numbers[i + 3], numbers[i + 4]});
-  }
-  return profile;
-}
-
 }  // namespace
 
 void Chooser::look(predict::Seen seen, Threads& threads) {
@@ -105,23 +85,28 @@ void Chooser::profile(const predict::Seen& seen, Threads& threads) {
   if (seen.ranks == nullptr || seen.ranks->group == 0) {
     low = predict::predict_all(*state_.predictor, first, heads, rows, in.rank, threads);
   }
-  std::vector<double> seen_heads;
+  std::vector<double> numbers;  // of the heads that are looked at here
   for (std::int64_t h = clip.first; h < clip.first + clip.count; ++h) {
     in.q = clip.q + (h - clip.first) * dim, in.k = clip.k + (h - clip.first) * dim;
     in.low_q = low.q.data() + h * in.rank * static_cast<std::int64_t>(rows.size());
     in.low_k = low.k.data() + h * in.rank * tokens;
-    in.size = fixed || controller_.head(seen.layer, h).profiles > 0 ? share_for(seen.layer, h) : tiles_->held_share + 0.1;
-    add_numbers(predict::profile_head(in, threads), seen_heads);
+    Head head = controller_.head(seen.layer, h);
+    in.size = fixed || head.profiles > 0 ? share_for(seen.layer, h) : tiles_->held_share + 0.1;
+    add_to_averages(head, predict::profile_head(in, threads));
+    if (head.profiles > 0) head.rank = static_cast<float>(state_.predictor->rank(seen.layer, h));
+    for (const HeadField& field : kHeadFields) numbers.push_back(static_cast<double>(head.*field.value));
   }
-  const std::int64_t each = numbers_of_profile(in.samples.size());
-  if (seen.ranks != nullptr) seen_heads = seen.ranks->share(seen_heads, each);
+  if (seen.ranks != nullptr) numbers = seen.ranks->share(numbers, static_cast<std::int64_t>(kHeadFields.size()));
+  const double* number = numbers.data();
   for (std::int64_t h = 0; h < shape_.heads; ++h) {
-    decide(seen.layer, h, profile_of(std::span<const double>(seen_heads).subspan(sized(h * each), sized(each))));
+    Head& head = state_.heads[sized(seen.layer * shape_.heads + h)];
+    const float before = head.profiles;
+    for (const HeadField& field : kHeadFields) head.*field.value = static_cast<float>(*number++);
+    if (head.profiles > before) decide(seen.layer, h);
   }
 }
 
-void Chooser::decide(int layer, std::int64_t h, const predict::HeadProfile& seen) {
-  Head& head = state_.heads[sized(layer * shape_.heads + h)];
+void Chooser::add_to_averages(Head& head, const predict::HeadProfile& seen) const {
   if (!std::isfinite(seen.covered)) return;  // scores beyond f32: as above
   // As few scored queries as nearly do: 16 suffice on smooth content and fail on lookups.
   const predict::HeadProfile::Predicted* best = &seen.predicted.back();
@@ -143,9 +128,13 @@ void Chooser::decide(int layer, std::int64_t h, const predict::HeadProfile& seen
   average(head.covered, best->covered);
   average(head.quality, seen.covered > 0 ? best->covered / seen.covered : 0);
   average(head.recall, best->recall);
-  head.rank = static_cast<float>(state_.predictor->rank(layer, h));
   head.samples = static_cast<float>(best->samples);
   head.profiles += 1;
+}
+
+// Whether a head that was looked at is sparse from now on.
+void Chooser::decide(int layer, std::int64_t h) {
+  Head& head = state_.heads[sized(layer * shape_.heads + h)];
   if (!config_.layer_keys.empty()) {  // told, not decided
     head.sparse = pass.step >= config_.start && share_for(layer, h) < 1 ? 1.0f : 0.0f;
     return;

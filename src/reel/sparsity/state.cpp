@@ -11,13 +11,8 @@ namespace reel::sparsity {
 
 namespace {
 
-constexpr std::int64_t kHeadFloats = sizeof(Head) / sizeof(float);
+constexpr auto kNumbers = static_cast<std::int64_t>(kHeadFields.size());
 constexpr float kMostSamples = 4096;  // of a group, more than any has
-
-template <class T>
-auto as_floats(std::vector<T>& values) {
-  return std::span<float>(reinterpret_cast<float*>(values.data()), values.size() * sizeof(T) / sizeof(float));
-}
 
 [[noreturn]] void damaged(const SafetensorsFile& file, const std::string& tensor) {
   throw Error(fmt::format("{}: {} holds numbers that cannot be", file.name(), tensor), "go on from another checkpoint");
@@ -26,11 +21,14 @@ auto as_floats(std::vector<T>& values) {
 }  // namespace
 
 void State::save(const std::string& path, const predict::ModelHeads& shape) const {
-  std::vector<Head> all = heads;
+  std::vector<float> numbers;
+  for (const Head& head : heads) {
+    for (const HeadField& field : kHeadFields) numbers.push_back(head.*field.value);
+  }
   const std::vector<float> costs = {break_even.share, break_even.tile_cost};
   const std::vector<predict::Predictor::Saved> saved = predictor->save();
   SafetensorsWriter writer;
-  writer.add("heads", {shape.layers, shape.heads, kHeadFloats}, std::span<const float>(as_floats(all)));
+  writer.add("heads", {shape.layers, shape.heads, kNumbers}, numbers);
   writer.add("break_even", {2}, costs);
   for (const predict::Predictor::Saved& each : saved) writer.add(each.name, each.shape, each.values);
   for (std::size_t i = 0; i < averages.size(); ++i) {
@@ -43,14 +41,16 @@ void State::save(const std::string& path, const predict::ModelHeads& shape) cons
 void State::load(const std::string& path, const predict::ModelHeads& shape, const SparsityConfig& config) {
   const SafetensorsFile file = SafetensorsFile::open(path);
   if (!file.contains("heads") ||
-      file.info("heads").shape != std::vector<std::int64_t>{shape.layers, shape.heads, kHeadFloats}) {
+      file.info("heads").shape != std::vector<std::int64_t>{shape.layers, shape.heads, kNumbers}) {
     throw Error(file.name() + ": is of another model", "the run file must describe the model of the checkpoint");
   }
-  file.read_f32("heads", as_floats(heads));
-  for (const float value : as_floats(heads)) {
-    if (!std::isfinite(value)) damaged(file, "heads");
-  }
-  for (const Head& head : heads) {
+  const Buffer<float> numbers = file.read_f32("heads");
+  const float* number = numbers.data();
+  for (Head& head : heads) {
+    for (const HeadField& field : kHeadFields) {
+      if (!std::isfinite(*number)) damaged(file, "heads");
+      head.*field.value = *number++;
+    }
     const auto share = [](float x) { return x >= 0 && x <= 1.01f; };
     if (!share(head.needed_predicted) || !share(head.needed_tiles) || head.samples < (head.profiles > 0 ? 1 : 0) ||
         head.samples > kMostSamples) {

@@ -2,6 +2,7 @@
 // decided without the pause.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,27 @@ struct Head {
   float profiles = 0;  // how often it was looked at
   float sparse = 0;    // 1: sparse
 };
+
+// The one list of these numbers: checkpoints keep them, ranks tell them to each other, and a run writes those that are
+// `shown` to sparsity.jsonl. Their order is that of checkpoints.
+struct HeadField {
+  const char* name;
+  float Head::*value;
+  bool shown = true;
+};
+inline constexpr std::array<HeadField, 12> kHeadFields = {{{"query_sparsity", &Head::query_sparsity},
+                                                           {"overlap", &Head::overlap},
+                                                           {"needed", &Head::needed},
+                                                           {"needed_predicted", &Head::needed_predicted},
+                                                           {"needed_tiles", &Head::needed_tiles, false},
+                                                           {"covered", &Head::covered},
+                                                           {"quality", &Head::quality},
+                                                           {"recall", &Head::recall},
+                                                           {"rank", &Head::rank},
+                                                           {"samples", &Head::samples},
+                                                           {"profiles", &Head::profiles, false},
+                                                           {"sparse", &Head::sparse}}};
+static_assert(sizeof(Head) == kHeadFields.size() * sizeof(float), "every number of a head is in the list");
 
 struct State {
   std::vector<Head> heads;  // layer by layer

@@ -222,18 +222,10 @@ class Run {
     for (int layer = 0; layer < static_cast<int>(s.shape().layers); ++layer) {
       for (std::int64_t h = 0; h < s.shape().heads; ++h) {
         const sparsity::Head& head = s.head(layer, h);
-        for (const auto& [name, value] : {std::pair{"sparse", head.sparse},
-                                          {"query_sparsity", head.query_sparsity},
-                                          {"overlap", head.overlap},
-                                          {"needed", head.needed},
-                                          {"needed_predicted", head.needed_predicted},
-                                          {"covered", head.covered},
-                                          {"quality", head.quality},
-                                          {"recall", head.recall},
-                                          {"rank", head.rank},
-                                          {"samples", head.samples}}) {
-          names.push_back(fmt::format("{}.{}.{}", name, layer, h));
-          values.push_back(static_cast<double>(value));
+        for (const sparsity::HeadField& field : sparsity::kHeadFields) {
+          if (!field.shown) continue;
+          names.push_back(fmt::format("{}.{}.{}", field.name, layer, h));
+          values.push_back(static_cast<double>(head.*field.value));
         }
       }
     }
