@@ -110,4 +110,18 @@ BreakEven break_even_for(const std::string& cache, std::int64_t tokens, std::int
   return measured;
 }
 
+BreakEven break_even_of(const SparsityConfig& config, const BreakEven& otherwise) {
+  return config.break_even > 0 ? BreakEven{.share = static_cast<float>(config.break_even)} : otherwise;
+}
+
+BreakEven break_even_of(const SparsityConfig& config, const std::string& cache, std::int64_t tokens,
+                        std::int64_t head_dim, Threads& threads) {
+  BreakEven found;
+  if (config.mode == "dynamic" && config.break_even == 0 && config.layer_keys.empty()) {
+    found = break_even_for(cache, tokens, head_dim, threads);
+    if (config.keys == 0) found.share /= static_cast<float>(config.worth);
+  }
+  return break_even_of(config, found);
+}
+
 }  // namespace reel::sparsity

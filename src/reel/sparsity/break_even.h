@@ -5,6 +5,7 @@
 #include <string>
 
 #include "reel/base/threads.h"
+#include "reel/sparsity/config.h"
 
 namespace reel::sparsity {
 
@@ -22,5 +23,14 @@ BreakEven measure_break_even(std::int64_t tokens, std::int64_t head_dim, Threads
 // rounded up to a power of two from 1,024 to 8,192, beyond which the share hardly changes. A cache that cannot be
 // written to is no error.
 BreakEven break_even_for(const std::string& cache, std::int64_t tokens, std::int64_t head_dim, Threads& threads);
+
+// What a run decides by: the share that the run file names, where it names one; `otherwise` where it does not.
+BreakEven break_even_of(const SparsityConfig& config, const BreakEven& otherwise);
+
+// What a new run decides by. Where the run file names no share and decisions depend on it, it is that of this machine
+// (above). A run without a budget divides it by sparsity.worth; a budget that was asked for is used wherever it is
+// faster.
+BreakEven break_even_of(const SparsityConfig& config, const std::string& cache, std::int64_t tokens,
+                        std::int64_t head_dim, Threads& threads);
 
 }  // namespace reel::sparsity

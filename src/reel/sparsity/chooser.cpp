@@ -44,35 +44,33 @@ const lists::TokenOrder& Chooser::order(const std::array<std::int64_t, 3>& grid,
   return tiles_->order;
 }
 
-bool Chooser::always_dense(int layer) const {
-  return std::find(config_.dense_layers.begin(), config_.dense_layers.end(), layer) != config_.dense_layers.end();
-}
-
 double Chooser::share_for(int layer, std::int64_t h) const {
-  if (!config_.layer_keys.empty()) return config_.layer_keys[sized(layer)];
-  return config_.keys > 0 ? config_.keys : static_cast<double>(controller_.head(layer, h).needed_predicted);
+  const double asked = config_.asked_keys(layer);
+  return asked > 0 ? asked : static_cast<double>(controller_.head(layer, h).needed_predicted);
 }
 
 Tensor Chooser::attend(tape::Tape& tape, int layer, const Tensor& q, const Tensor& k, const Tensor& v,
-                          const predict::Origin& origin) {
+                       const predict::Origin& origin) {
   return tape::attention(tape, q, k, v, tape.ghost() ? nullptr : lists(tape, layer, q, k, origin));
 }
 
 std::shared_ptr<const KeyLists> Chooser::lists(tape::Tape& tape, int layer, const Tensor& q, const Tensor& k,
-                                                  const predict::Origin& origin, predict::Ranks* ranks) {
+                                               const predict::Origin& origin, predict::Ranks* ranks) {
   const predict::Seen seen{layer, q.dim(0), q.dim(1), q.data(), k.data(), &origin, ranks};
   const std::int64_t tokens = seen.all_tokens(), heads = q.dim(2);
   REEL_CHECK(tiles_ != nullptr && tiles_->order.tokens() == tokens && layer < shape_.layers);
   again_ = tape.rerunning();
   batch_ = ranks != nullptr ? ranks->clip_starts[1] : seen.batch;  // the most that a rank has
   Lists chosen;
-  if (!always_dense(layer)) {
+  if (!config_.always_dense(layer)) {
     if (pass.training() && !again_) {
       tape.run({.name = "profile and predictor"}, [&] { look(seen, tape.threads()); });
     }
     tape.run({.name = "choose keys"}, [&] {
       const std::optional<Lists>& kept = kept_[sized(layer)];
-      chosen = again_ && kept.has_value() ? *kept : held_ != nullptr && config_.mode == "dynamic" ? held_lists(seen, tape.threads()) : choose(seen, tape.threads());
+      chosen = again_ && kept.has_value()                      ? *kept
+               : held_ != nullptr && config_.mode == "dynamic" ? held_lists(seen, tape.threads())
+                                                               : choose(seen, tape.threads());
     });
   }
   if (again_) return chosen;
@@ -95,10 +93,10 @@ std::shared_ptr<const KeyLists> Chooser::lists(tape::Tape& tape, int layer, cons
 Chooser::Lists Chooser::choose(const predict::Seen& seen, Threads& threads) {
   if (config_.mode == "dynamic") return dynamic_lists(seen, threads);
   if (pass.step < config_.start) return nullptr;
-  const double share = config_.keys > 0 ? config_.keys : lists::kControlKeys;
+  const double share = config_.control_keys();
   if (config_.mode == "random") {
-    const std::uint64_t seed =
-        controller_.options_.seed * 1000003 + static_cast<std::uint64_t>(pass.step) * 1009 + static_cast<std::uint64_t>(seen.layer);
+    const std::uint64_t seed = controller_.options_.seed * 1000003 + static_cast<std::uint64_t>(pass.step) * 1009 +
+                               static_cast<std::uint64_t>(seen.layer);
     // Drawn one clip after another: those of other ranks, too.
     const std::int64_t all = seen.ranks != nullptr ? seen.ranks->clip_starts.back() : seen.batch;
     const std::int64_t first = seen.ranks != nullptr ? seen.ranks->clip_starts[sized(seen.ranks->group)] : 0;
@@ -110,9 +108,9 @@ Chooser::Lists Chooser::choose(const predict::Seen& seen, Threads& threads) {
     return std::make_shared<KeyLists>(static_lists(seen.layer, seen.batch));
   }
   if (controller_.fixed_ == nullptr || controller_.fixed_->batch != seen.batch) {
-    controller_.fixed_ = std::make_shared<KeyLists>(config_.mode == "own"
-                                            ? lists::own_lists(tiles_->order, seen.batch, shape_.heads, tiles_->always)
-                                            : lists::window_lists(tiles_->order, seen.batch, shape_.heads, share, tiles_->always));
+    controller_.fixed_ = std::make_shared<KeyLists>(
+        config_.mode == "own" ? lists::own_lists(tiles_->order, seen.batch, shape_.heads, tiles_->always)
+                              : lists::window_lists(tiles_->order, seen.batch, shape_.heads, share, tiles_->always));
   }
   return controller_.fixed_;
 }
@@ -134,8 +132,9 @@ Chooser::Lists Chooser::dynamic_lists(const predict::Seen& seen, Threads& thread
   for (std::int64_t h = 0; h < shape_.heads; ++h) {
     if (controller_.head(layer, h).sparse == 0) continue;
     // A fixed budget is that of every list; what a mass needs is so on average, and short tiles hold less.
-    const double more = granularity == 1 ? share_for(layer, h) - tiles_->held_share
-                                         : static_cast<double>(controller_.head(layer, h).needed_tiles) - tiles_->held_tiles_share;
+    const double more = granularity == 1
+                            ? share_for(layer, h) - tiles_->held_share
+                            : static_cast<double>(controller_.head(layer, h).needed_tiles) - tiles_->held_tiles_share;
     const auto keep = by_mass ? static_cast<std::int64_t>(
                                     std::ceil(more * static_cast<double>(seen.all_tokens()) / granularity - kRounding))
                               : lists::budget_of(share_for(layer, h), seen.all_tokens());
@@ -176,7 +175,8 @@ Chooser::Lists Chooser::dynamic_lists(const predict::Seen& seen, Threads& thread
         builder.add_dense_head();
         continue;
       }
-      for (std::int64_t g = 0; g < tiles_->order.groups(); ++g) builder.add(at->second.first->list(b, at->second.second, g));
+      for (std::int64_t g = 0; g < tiles_->order.groups(); ++g)
+        builder.add(at->second.first->list(b, at->second.second, g));
     }
   }
   return std::make_shared<KeyLists>(builder.finish());

@@ -1,9 +1,9 @@
 // The keys that one pass looks at: the work of a controller in that pass.
 //
 // A sparse head's keys are chosen anew in every training pass: predicted queries and keys (predict/predictor.h) are
-// scored for a sample of each group's queries, and the heaviest keys are kept (attention/select.h), with the group's own
-// tile. Sampling keeps the lists of the denoising step before as long as they cover the same mass, clip by clip. The
-// first training pass of a profile step looks at the true scores and decides which heads are sparse (decide.cpp).
+// scored for a sample of each group's queries, and the heaviest keys are kept (attention/select.h), with the group's
+// own tile. Sampling keeps the lists of the denoising step before as long as they cover the same mass, clip by clip.
+// The first training pass of a profile step looks at the true scores and decides which heads are sparse (decide.cpp).
 //
 // Nothing here is part of the model's graph: lists are constants of the step. A run of a recomputed part uses the same
 // lists again (kept where they are small, else chosen again: same q and k, same bits) and profiles nothing. Predictions
@@ -28,7 +28,7 @@ namespace reel::sparsity {
 struct HeldLists {
   struct Layer {
     std::shared_ptr<const lists::KeyLists> lists;
-    std::vector<double> covered;     // by the lists of each clip, when they were chosen
+    std::vector<double> covered;   // by the lists of each clip, when they were chosen
     std::shared_ptr<Tiles> tiles;  // of the clips
   };
   std::map<std::pair<int, int>, Layer> layers;
@@ -73,12 +73,11 @@ class Chooser {
   Lists held_lists(const predict::Seen& seen, Threads& threads);
   std::vector<double> covered(const predict::Seen& seen, const lists::KeyLists& lists, Threads& threads) const;
   double share_for(int layer, std::int64_t h) const;  // of keys that a list is to have, with those that all hold
-  bool always_dense(int layer) const;
 
   // decide.cpp
   void look(predict::Seen seen, Threads& threads);  // profile and learn
   void profile(const predict::Seen& seen, Threads& threads);
-  void add_to_averages(Head& head, const predict::HeadProfile& seen) const;
+  void add_to_averages(Head& head, const predict::HeadProfile& seen, std::int64_t rank) const;
   void decide(int layer, std::int64_t h);
   bool lists_fit(int layer, std::int64_t h) const;
 

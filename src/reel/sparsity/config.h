@@ -1,12 +1,14 @@
 // The [sparsity] section of a run file.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "reel/files/settings.h"
+#include "reel/lists/controls.h"
 
 namespace reel::sparsity {
 
@@ -25,6 +27,14 @@ struct SparsityConfig {
   double break_even = 0, worth = 3;
 
   bool on() const { return mode != "off"; }
+  // The share of keys that the run file asks for in this layer; 0: as many as the mass needs.
+  double asked_keys(std::int64_t layer) const {
+    return layer_keys.empty() ? keys : layer_keys[static_cast<std::size_t>(layer)];
+  }
+  bool always_dense(std::int64_t layer) const {
+    return std::find(dense_layers.begin(), dense_layers.end(), layer) != dense_layers.end();
+  }
+  double control_keys() const { return keys > 0 ? keys : lists::kControlKeys; }  // of modes that find no keys
   std::array<std::int64_t, 3> tile() const { return {group[0], group[1], group[2]}; }
 };
 

@@ -25,9 +25,7 @@ Controller::Controller(const SparsityConfig& config, const predict::ModelHeads& 
       state_{.heads = std::vector<Head>(sized(shape.layers * shape.heads)),
              .predictor = make_predictor(config, shape, options.seed),
              .averages = std::vector<Buffer<float>>(sized(shape.layers)),
-             .break_even = options.break_even} {
-  if (config_.break_even > 0) state_.break_even.share = static_cast<float>(config_.break_even);
-}
+             .break_even = break_even_of(config, options.break_even)} {}
 
 bool Controller::profiles_at(std::int64_t step) const {
   const std::int64_t every = step < 100 ? std::max<std::int64_t>(1, config_.profile_every / 5) : config_.profile_every;

@@ -2,8 +2,8 @@
 //
 // Each head of each layer is dense or sparse. A dense head looks at all keys. On profile steps the true scores of a few
 // query groups are looked at (predict/profile.h) and the picture of the head is updated (moving averages). A head turns
-// sparse where the predictor's list of the keys that carry the wanted mass is small enough to pay (below break-even) and
-// nearly as good as the best list; it turns dense again where either fails.
+// sparse where the predictor's list of the keys that carry the wanted mass is small enough to pay (below break-even)
+// and nearly as good as the best list; it turns dense again where either fails.
 //
 // A controller belongs to a run. It has three parts: the configuration; the state of the run, which checkpoints keep
 // (state.h); and the work of one pass, which is an object of its own (chooser.h) and ends with the pass.

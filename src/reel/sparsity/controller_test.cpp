@@ -1,5 +1,3 @@
-#include "reel/sparsity/chooser.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,6 +5,7 @@
 #include <limits>
 
 #include "reel/files/file.h"
+#include "reel/sparsity/chooser.h"
 #include "reel/sparsity/testing.h"
 
 namespace reel::sparsity {

@@ -59,8 +59,8 @@ void Chooser::profile(const predict::Seen& seen, Threads& threads) {
   std::vector<std::int32_t> groups;
   const std::int64_t looked = std::min(kProfiledGroups, tiles_->order.groups());
   for (std::int64_t i = 0; i < looked; ++i) {
-    groups.push_back(
-        static_cast<std::int32_t>((i * tiles_->order.groups() / looked + pass.step * 7 + seen.layer * 3) % tiles_->order.groups()));
+    groups.push_back(static_cast<std::int32_t>((i * tiles_->order.groups() / looked + pass.step * 7 + seen.layer * 3) %
+                                               tiles_->order.groups()));
   }
   predict::ProfileInput in;
   in.keys = tokens, in.head_dim = dim;
@@ -92,8 +92,7 @@ void Chooser::profile(const predict::Seen& seen, Threads& threads) {
     in.low_k = low.k.data() + h * in.rank * tokens;
     Head head = controller_.head(seen.layer, h);
     in.size = fixed || head.profiles > 0 ? share_for(seen.layer, h) : tiles_->held_share + 0.1;
-    add_to_averages(head, predict::profile_head(in, threads));
-    if (head.profiles > 0) head.rank = static_cast<float>(state_.predictor->rank(seen.layer, h));
+    add_to_averages(head, predict::profile_head(in, threads), state_.predictor->rank(seen.layer, h));
     for (const HeadField& field : kHeadFields) numbers.push_back(static_cast<double>(head.*field.value));
   }
   if (seen.ranks != nullptr) numbers = seen.ranks->share(numbers, static_cast<std::int64_t>(kHeadFields.size()));
@@ -106,7 +105,7 @@ void Chooser::profile(const predict::Seen& seen, Threads& threads) {
   }
 }
 
-void Chooser::add_to_averages(Head& head, const predict::HeadProfile& seen) const {
+void Chooser::add_to_averages(Head& head, const predict::HeadProfile& seen, std::int64_t rank) const {
   if (!std::isfinite(seen.covered)) return;  // scores beyond f32: as above
   // As few scored queries as nearly do: 16 suffice on smooth content and fail on lookups.
   const predict::HeadProfile::Predicted* best = &seen.predicted.back();
@@ -128,6 +127,7 @@ void Chooser::add_to_averages(Head& head, const predict::HeadProfile& seen) cons
   average(head.covered, best->covered);
   average(head.quality, seen.covered > 0 ? best->covered / seen.covered : 0);
   average(head.recall, best->recall);
+  head.rank = static_cast<float>(rank);
   head.samples = static_cast<float>(best->samples);
   head.profiles += 1;
 }
@@ -146,7 +146,7 @@ void Chooser::decide(int layer, std::int64_t h) {
   head.sparse = pass.step >= config_.start && head.profiles >= 2 && good && pays && lists_fit(layer, h) ? 1.0f : 0.0f;
 }
 
-// Whether the lists of this head fit beside those of the heads that are sparse already.
+// Whether the lists of this head fit next to those of the heads that are sparse already.
 bool Chooser::lists_fit(int layer, std::int64_t h) const {
   if (controller_.options_.lists_bytes == 0) return true;
   double keys = 0;

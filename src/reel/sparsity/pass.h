@@ -1,5 +1,5 @@
-// What a forward pass is run for, and where it stands in the run. A pass is described once, before it begins, and handed
-// down to whatever decides by it; nobody changes it.
+// What a forward pass is run for, and where it stands in the run. A pass is described once, before it begins, and
+// handed down to whatever decides by it; nobody changes it.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,12 @@
 // What checkpoints keep of a controller.
+#include "reel/sparsity/state.h"
+
 #include <fmt/format.h>
 
 #include <array>
 #include <cmath>
 
 #include "reel/base/error.h"
-#include "reel/sparsity/state.h"
 
 namespace reel::sparsity {
 
@@ -57,11 +58,9 @@ void State::load(const std::string& path, const predict::ModelHeads& shape, cons
       damaged(file, "heads");
     }
   }
-  if (config.break_even == 0) {
-    std::array<float, 2> costs;
-    file.read_f32("break_even", costs);
-    break_even = {costs[0], costs[1]};
-  }
+  std::array<float, 2> costs;
+  file.read_f32("break_even", costs);
+  break_even = break_even_of(config, {costs[0], costs[1]});
   predictor->load(file);
   for (std::size_t i = 0; i < averages.size(); ++i) {
     const std::string name = "averages." + std::to_string(i);

@@ -1,5 +1,5 @@
-// What a controller has learnt in a run, and what checkpoints keep of it: a run that is resumed decides as it would have
-// decided without the pause.
+// What a controller has learnt in a run, and what checkpoints keep of it: a run that is resumed decides as it would
+// have decided without the pause.
 #pragma once
 
 #include <array>

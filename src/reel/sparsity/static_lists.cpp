@@ -31,7 +31,8 @@ void Chooser::average_weights(const predict::Seen& seen, Threads& threads) {
   Buffer<float> fresh(sized(clip.count * groups * tokens));
   for (std::int64_t h = 0; h < clip.count; ++h) {
     for (std::int64_t g = 0; g < groups; ++g) {
-      const std::int64_t begin = tiles_->order.group_starts[sized(g)], queries = tiles_->order.group_starts[sized(g) + 1] - begin;
+      const std::int64_t begin = tiles_->order.group_starts[sized(g)],
+                         queries = tiles_->order.group_starts[sized(g) + 1] - begin;
       const Buffer<float> rows =
           predict::softmax_rows({clip.q + begin * width + h * dim, clip.k + h * dim, width, width, queries, tokens, dim,
                                  1.0f / std::sqrt(static_cast<float>(dim))},
@@ -61,7 +62,7 @@ bool Chooser::has_averages(int layer) const {
 KeyLists Chooser::static_lists(int layer, std::int64_t batch) const {
   const Buffer<float>& averages = state_.averages[sized(layer)];
   const std::int64_t tokens = tiles_->order.tokens(), groups = tiles_->order.groups();
-  const double share = config_.keys > 0 ? config_.keys : lists::kControlKeys;
+  const double share = config_.control_keys();
   lists::KeyListsBuilder builder(batch, shape_.heads, tokens, tiles_->order.group_starts);
   for (std::int64_t b = 0; b < batch; ++b) {
     for (std::int64_t i = 0; i < shape_.heads * groups; ++i) {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "reel/base/error.h"
-#include "reel/lists/controls.h"
+#include "reel/sparsity/lists_bytes.h"
 #include "reel/train/trainer.h"
 
 namespace reel::train {
@@ -24,37 +24,6 @@ double number_in(const std::string& path, std::string_view key = "") {
     if (line.starts_with(key)) return std::strtod(line.c_str() + key.size(), nullptr);
   }
   return 0;
-}
-
-// Those of all layers at once, as they are until backward is through with them. `limit` is what a controller that
-// decides by itself gives them.
-double lists_bytes(const RunConfig& c, double limit) {
-  const sparsity::SparsityConfig& s = c.sparsity;
-  if (!s.on()) return 0;
-  const lists::TokenOrder order = token_order(c);
-  const std::vector<std::int32_t> always = lists::tokens_of_frames(order, s.keep);
-  std::vector<double> held;  // tokens of each group's lists, whatever their budget is
-  for (std::int64_t g = 0; g < order.groups(); ++g) {
-    held.push_back(static_cast<double>(lists::held_tokens(order, g, always).size()));
-  }
-  const auto tokens = static_cast<double>(order.tokens()), groups = static_cast<double>(order.groups());
-  const auto heads = static_cast<double>(c.model.heads), batch = static_cast<double>(c.train.batch);
-  double keys = 0, offsets = 0, averages = 0;
-  for (std::int64_t layer = 0; layer < c.model.layers; ++layer) {
-    if (std::find(s.dense_layers.begin(), s.dense_layers.end(), layer) != s.dense_layers.end()) continue;
-    const double fixed = !s.layer_keys.empty() ? s.layer_keys[static_cast<std::size_t>(layer)] : s.keys;
-    if (!s.layer_keys.empty() && fixed >= 1) continue;  // dense
-    const double share = s.mode == "own"                      ? 0
-                         : fixed > 0 || !s.layer_keys.empty() ? fixed
-                         : s.mode == "dynamic"                ? 1
-                                                              : lists::kControlKeys;
-    for (const double least : held) keys += 4 * batch * heads * std::max(share * tokens, least);
-    offsets += 8 * batch * heads * groups;
-    if (s.mode == "static") averages += 4 * heads * groups * tokens * (averages == 0 ? 2 : 1);  // one is being made
-    if (s.mode == "own" || s.mode == "window") break;  // all layers have the same
-  }
-  if (s.mode == "dynamic" && s.layer_keys.empty()) keys = std::min(keys, limit);
-  return keys + offsets + averages;
 }
 
 }  // namespace
@@ -83,7 +52,10 @@ StepNeed step_need(const RunConfig& config, int rank, int ranks) {
     tape.backward(objective.loss(context, *model, {}, clips, {}, true));
   }
   need.activations = static_cast<double>(pool.peak_bytes());
-  need.lists = lists_bytes(config, kListsShare * need.dense_bytes());
+  if (config.sparsity.on()) {
+    need.lists = sparsity::lists_bytes_of(config.sparsity, model_heads(config), token_order(config), config.train.batch,
+                                          kListsShare * need.dense_bytes());
+  }
   if (config.train.recompute) {  // useful work only: the same pass without running anything twice
     RunConfig plain = config;
     plain.train.recompute = false;

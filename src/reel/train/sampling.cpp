@@ -22,8 +22,7 @@ void sample_clips(const RunConfig& config, model::Denoiser& model, tape::Pool& p
                            std::span<float> out) {
     tape::Tape tape(threads, pool, {.gradients = false});
     model::Context context(
-        tape,
-        {.kind = sparsity::Pass::Kind::kSampling, .step = options.trained_steps, .stream = with_text ? 0 : 1},
+        tape, {.kind = sparsity::Pass::Kind::kSampling, .step = options.trained_steps, .stream = with_text ? 0 : 1},
         options.sparsity, &held);
     context.team = options.team;
     model::Input in = model_input(config, frame_times, count);

@@ -103,9 +103,10 @@ double Trainer::gradient_norm() {
 std::unique_ptr<sparsity::Controller> make_controller(const RunConfig& config,
                                                       const sparsity::Controller::Options& options) {
   if (!config.sparsity.on()) return nullptr;
-  const predict::ModelHeads shape{config.model.layers, config.model.heads, config.model.head_dim};
-  return std::make_unique<sparsity::Controller>(config.sparsity, shape, options);
+  return std::make_unique<sparsity::Controller>(config.sparsity, model_heads(config), options);
 }
+
+predict::ModelHeads model_heads(const RunConfig& c) { return {c.model.layers, c.model.heads, c.model.head_dim}; }
 
 // Tiles do not reach from given frames to others.
 lists::TokenOrder token_order(const RunConfig& c) {
@@ -119,14 +120,9 @@ sparsity::Controller::Options sparsity_options(const RunConfig& config, const St
   sparsity::Controller::Options options;
   options.seed = static_cast<std::uint64_t>(config.train.seed);
   options.lists_bytes = kListsShare * need.dense_bytes();
-  const sparsity::SparsityConfig& s = config.sparsity;
-  if (s.mode == "dynamic" && s.break_even == 0 && s.layer_keys.empty()) {
-    options.break_even =
-        sparsity::break_even_for(cost::break_even_path(), need.tokens / (config.train.batch * config.train.accumulate),
-                                 config.model.head_dim, threads);
-    // A budget that was asked for is used wherever it is faster.
-    if (s.keys == 0) options.break_even.share /= static_cast<float>(s.worth);
-  }
+  options.break_even = sparsity::break_even_of(config.sparsity, cost::break_even_path(),
+                                               need.tokens / (config.train.batch * config.train.accumulate),
+                                               config.model.head_dim, threads);
   return options;
 }
 

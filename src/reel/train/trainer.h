@@ -104,6 +104,8 @@ std::unique_ptr<sparsity::Controller> make_controller(const RunConfig& config,
 constexpr double kListsShare = 0.05;
 sparsity::Controller::Options sparsity_options(const RunConfig& config, const StepNeed& need, Threads& threads);
 
+predict::ModelHeads model_heads(const RunConfig& config);
+
 // The tokens of a clip in the order of tiles, as the model has them where attention is sparse.
 lists::TokenOrder token_order(const RunConfig& config);
 
