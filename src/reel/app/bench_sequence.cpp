@@ -8,6 +8,7 @@
 #include "reel/base/error.h"
 #include "reel/base/random.h"
 #include "reel/base/timer.h"
+#include "reel/comm/hollow.h"
 #include "reel/comm/mpi.h"
 #include "reel/files/file.h"
 #include "reel/files/shipped.h"
@@ -74,9 +75,9 @@ double seconds_per_byte(comm::Comm& world) {
   return best / static_cast<double>(bytes);
 }
 
-Pass one_pass(const train::RunConfig& config, model::Denoiser& model, parallel::Team& team, bool hollow,
+// `world` has messages that arrive; those of `team` may be hollow.
+Pass one_pass(const train::RunConfig& config, model::Denoiser& model, comm::Comm& world, parallel::Team& team,
               Threads& threads) {
-  comm::Comm& world = team.world();
   const diffusion::ClipShape shape = train::clip_shape(config, config.train.batch);
   std::vector<float> latents(shape.size());
   std::vector<float> text(static_cast<std::size_t>(shape.batch * config.text_tokens * config.text_width));
@@ -87,7 +88,6 @@ Pass one_pass(const train::RunConfig& config, model::Denoiser& model, parallel::
   world.barrier();
   world.shared().traffic.clear();
   world.shared().exposed = 0;
-  world.shared().hollow = hollow;
   const Timer timer;
   {
     tape::Tape tape(threads, pool, {});
@@ -101,7 +101,6 @@ Pass one_pass(const train::RunConfig& config, model::Denoiser& model, parallel::
         tape, out, 0, tape.copy_in(out.shape(), std::vector<float>(static_cast<std::size_t>(out.size()), 1e-3f))));
   }
   const double seconds = timer.seconds(), waited = world.shared().exposed;
-  world.shared().hollow = false;
   double forward = 0, all = 0;
   for (const auto& [key, row] : world.shared().traffic.rows()) {
     if (std::get<0>(key) < 0) continue;  // entry and exit of the model are the same for all
@@ -114,8 +113,9 @@ Pass one_pass(const train::RunConfig& config, model::Denoiser& model, parallel::
 
 Result measure(const Way& way, const train::RunConfig& config, model::Denoiser& model, comm::Comm& world,
                std::int64_t steps, Threads& threads) {
-  parallel::Team team(world, way.plan);
-  team.ulysses_everywhere = way.everywhere;
+  const auto free_network = comm::make_hollow(world);
+  parallel::Team team(world, way.plan), hollow(*free_network, way.plan);
+  team.ulysses_everywhere = hollow.ulysses_everywhere = way.everywhere;
   const auto keep = [](Pass& best, const Pass& pass) {
     const bool first = best.seconds == 0;
     const double waited = first ? pass.waited : std::min(best.waited, pass.waited);
@@ -123,10 +123,10 @@ Result measure(const Way& way, const train::RunConfig& config, model::Denoiser& 
     best.waited = waited;
   };
   Result best;
-  one_pass(config, model, team, false, threads);  // pages and caches
+  one_pass(config, model, world, team, threads);  // pages and caches
   for (std::int64_t i = 0; i < steps; ++i) {
-    keep(best.full, one_pass(config, model, team, false, threads));
-    keep(best.hollow, one_pass(config, model, team, true, threads));
+    keep(best.full, one_pass(config, model, world, team, threads));
+    keep(best.hollow, one_pass(config, model, world, hollow, threads));
   }
   return best;
 }

@@ -101,7 +101,47 @@ void Handle::wait() {
   shared_ = nullptr;
 }
 
-Handle Comm::exchange(const char* operation, std::span<const Message> outgoing, std::span<const Message> incoming,
+namespace {
+
+std::vector<int> all_ranks(int size) {
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+}  // namespace
+
+Comm::Comm(std::shared_ptr<Carrier> carrier)
+    : Comm(carrier, std::make_shared<Shared>(), all_ranks(carrier->size()), carrier->rank(), "world") {}
+
+Comm::Comm(std::shared_ptr<Carrier> carrier, std::shared_ptr<Shared> shared, std::vector<int> members, int rank,
+           std::string name)
+    : carrier_(std::move(carrier)),
+      shared_(std::move(shared)),
+      members_(std::move(members)),
+      rank_(rank),
+      name_(std::move(name)),
+      first_tags_(shared_->tags.of(name_, members_, carrier_->most_tag())) {}
+
+std::unique_ptr<Comm> Comm::group(const std::vector<int>& ranks, const std::string& name) const {
+  std::vector<int> members;
+  std::vector<bool> taken(members_.size(), false);
+  int own = -1;
+  for (const int rank : ranks) {
+    REEL_CHECK(rank >= 0 && rank < size() && !taken[static_cast<std::size_t>(rank)]);
+    taken[static_cast<std::size_t>(rank)] = true;
+    if (rank == rank_) own = static_cast<int>(members.size());
+    members.push_back(members_[static_cast<std::size_t>(rank)]);
+  }
+  REEL_CHECK(own >= 0);
+  return std::unique_ptr<Comm>(new Comm(carrier_, shared_, std::move(members), own, name));
+}
+
+std::unique_ptr<Comm> Comm::over(std::shared_ptr<Carrier> carrier) const {
+  return std::unique_ptr<Comm>(new Comm(std::move(carrier), shared_, members_, rank_, name_));
+}
+
+Handle Comm::exchange(const char* operation, std::vector<Message> outgoing, std::vector<Message> incoming,
                       const Where& where) {
   const std::int64_t bytes = std::accumulate(outgoing.begin(), outgoing.end(), std::int64_t{0},
                                              [](std::int64_t sum, const Message& m) { return sum + m.bytes; });
@@ -114,12 +154,19 @@ Handle Comm::exchange(const char* operation, std::span<const Message> outgoing, 
     shared_->traffic.add(where.layer, where.phase, operation, name_, bytes);
   }
   if (shared_->recorder != nullptr) shared_->recorder->record(record, shared_->recorder->now(), 0);
-  return {start(outgoing, incoming), shared_, std::move(record)};
+  for (std::vector<Message>* messages : {&outgoing, &incoming}) {
+    for (Message& m : *messages) {
+      REEL_CHECK(m.peer >= 0 && m.peer < size() && m.peer != rank_ && m.tag >= 0 && m.tag < kTags);
+      m.tag += first_tags_[static_cast<std::size_t>(m.peer)];
+      m.peer = members_[static_cast<std::size_t>(m.peer)];
+    }
+  }
+  return {carrier_->start(outgoing, incoming), shared_, std::move(record)};
 }
 
 Handle Comm::start_all_to_all(const void* send, Sizes send_bytes, void* receive, Sizes receive_bytes,
                               const Where& where, const char* operation) {
-  const auto ranks = static_cast<std::size_t>(size_), own = static_cast<std::size_t>(rank_);
+  const auto ranks = static_cast<std::size_t>(size()), own = static_cast<std::size_t>(rank_);
   REEL_CHECK(send_bytes.size() == ranks && receive_bytes.size() == ranks && send_bytes[own] == receive_bytes[own]);
   std::vector<Message> outgoing, incoming;
   char *from = bytes_of(send), *to = bytes_of(receive);
@@ -141,11 +188,11 @@ Handle Comm::start_all_to_all(const void* send, Sizes send_bytes, void* receive,
     const std::size_t r = (own + i) % ranks;
     if (send_bytes[r] > 0) outgoing.push_back({static_cast<int>(r), blocks[r], send_bytes[r]});
   }
-  return exchange(operation, outgoing, incoming, where);
+  return exchange(operation, std::move(outgoing), std::move(incoming), where);
 }
 
 Handle Comm::start_all_gather(const void* own, void* all, Sizes bytes, const Where& where, const char* operation) {
-  const auto ranks = static_cast<std::size_t>(size_), mine = static_cast<std::size_t>(rank_);
+  const auto ranks = static_cast<std::size_t>(size()), mine = static_cast<std::size_t>(rank_);
   REEL_CHECK(bytes.size() == ranks);
   std::vector<Message> outgoing, incoming;
   char* to = bytes_of(all);
@@ -160,21 +207,19 @@ Handle Comm::start_all_gather(const void* own, void* all, Sizes bytes, const Whe
   for (std::size_t i = 1; i < ranks && bytes[mine] > 0; ++i) {
     outgoing.push_back({static_cast<int>((mine + i) % ranks), bytes_of(own), bytes[mine]});
   }
-  return exchange(operation, outgoing, incoming, where);
+  return exchange(operation, std::move(outgoing), std::move(incoming), where);
 }
 
 Handle Comm::start_send(const void* data, std::int64_t bytes, int to, int tag, const Where& where) {
-  const Message message{to, bytes_of(data), bytes, tag};
-  return exchange("send", {&message, 1}, {}, where);
+  return exchange("send", {{to, bytes_of(data), bytes, tag}}, {}, where);
 }
 
 Handle Comm::start_receive(void* data, std::int64_t bytes, int from, int tag, const Where& where) {
-  const Message message{from, data, bytes, tag};
-  return exchange("receive", {}, {&message, 1}, where);
+  return exchange("receive", {}, {{from, data, bytes, tag}}, where);
 }
 
 void Comm::reduce_scatter(const float* x, Sizes counts, float* own, const Where& where) {
-  const auto ranks = static_cast<std::size_t>(size_), mine = static_cast<std::size_t>(rank_);
+  const auto ranks = static_cast<std::size_t>(size()), mine = static_cast<std::size_t>(rank_);
   const auto count = static_cast<std::size_t>(counts[mine]);
   std::vector<std::int64_t> send(ranks), receive(ranks, counts[mine] * std::int64_t{sizeof(float)});
   for (std::size_t r = 0; r < ranks; ++r) send[r] = counts[r] * std::int64_t{sizeof(float)};
@@ -191,7 +236,7 @@ void Comm::all_reduce(std::span<float> x, const Where& where) {
   // Large arrays: everybody sums a part and gives it to the others. 2 (n - 1) / n of the array are sent either way.
   constexpr std::size_t kSmall = 4096;
   if (x.size() <= kSmall) return sum_in_rank_order(*this, x, where, "all_reduce");
-  const std::int64_t ranks = size_, count = static_cast<std::int64_t>(x.size());
+  const std::int64_t ranks = size(), count = static_cast<std::int64_t>(x.size());
   std::vector<std::int64_t> bytes(static_cast<std::size_t>(ranks)), own_bytes(static_cast<std::size_t>(ranks));
   for (std::int64_t r = 0; r < ranks; ++r) {
     bytes[static_cast<std::size_t>(r)] =
@@ -214,14 +259,14 @@ void Comm::all_reduce(std::span<double> x, const Where& where) { sum_in_rank_ord
 
 void Comm::barrier(const Where& where) {
   const char one = 1;
-  std::vector<char> all(static_cast<std::size_t>(size_));
-  const std::vector<std::int64_t> bytes(static_cast<std::size_t>(size_), 1);
+  std::vector<char> all(static_cast<std::size_t>(size()));
+  const std::vector<std::int64_t> bytes(static_cast<std::size_t>(size()), 1);
   start_all_gather(&one, all.data(), bytes, where, "barrier").wait();
 }
 
 void Comm::poll() {
   if (shared_->in_flight == 0 || shared_->since_poll.seconds() < kPollSeconds) return;
-  progress();
+  carrier_->progress();
   shared_->since_poll.restart();
 }
 

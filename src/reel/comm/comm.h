@@ -1,26 +1,31 @@
-// Processes talking: one interface, three kinds.
+// Processes talking: groups of ranks, whose messages MPI carries, or nobody.
 //
-//   Mpi    ranks started by mpirun (mpi.h)
-//   Self   one rank, nobody to talk to
-//   Ghost  acts as rank r of n without any peer: what it would receive is there at once (zeros), what it would send is
-//          metered and recorded
+//   Session (mpi.h)  ranks that mpirun started
+//   make_self        one rank, nobody to talk to
+//   make_ghost       acts as rank r of n without any peer: what it would receive is there at once (zeros), what it
+//   would
+//                    send is metered and recorded
 //
-// A Comm is a group of ranks. Every collective is made of point-to-point messages, so that all of them can be started
-// and polled, a wait knows whom it waits for, and sums are taken in rank order: the same bits for the same number of
-// ranks. All ranks of a group call the same operations in the same order. Blocks lie one after another in rank order;
-// sizes are in bytes and may be anything, above 2^31 too (messages are cut into pieces). Sizes that both sides of a
-// message expect must agree. Used by one thread: the one that runs the tape.
+// A Comm is a group of ranks: a list of members in the order of their ranks in the group, and tags of its own
+// (tags.h). All groups are made of the world by `group`, which talks to nobody and costs next to nothing; they work the
+// same for MPI, one rank and ghosts. The world outlives its groups. Any two ranks make the groups that they share in
+// the same order, and all ranks of a group call the same operations on it in the same order; how operations of
+// different groups follow each other is up to each rank.
 //
-// Nothing moves in the background: a started exchange goes on only while somebody polls. An exchange hidden behind
-// 20 ms of compute is exposed to 100 % without polling, to 0 % with it. poll_while_computing lets every compute loop do
-// it.
+// Every collective is made of point-to-point messages, so that all of them can be started and polled, a wait knows whom
+// it waits for, and sums are taken in rank order: the same bits for the same number of ranks. Blocks lie one after
+// another in rank order; sizes are in bytes and may be anything, above 2^31 too (messages are cut into pieces). Sizes
+// that both sides of a message expect must agree. Used by one thread: the one that runs the tape.
+//
+// Nothing moves in the background: a started exchange makes progress only while somebody polls. An exchange hidden
+// behind 20 ms of compute is exposed to 100 % without polling, to 0 % with it. poll_while_computing lets every compute
+// loop do it.
 //
 // Every byte that is sent to another rank is metered by operation, layer, phase and group (traffic.h). A wait that
 // takes longer than the limit throws an Error which names operation, layer and peer.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,6 +33,8 @@
 
 #include "reel/base/record.h"
 #include "reel/base/threads.h"
+#include "reel/comm/carrier.h"
+#include "reel/comm/tags.h"
 #include "reel/comm/traffic.h"
 
 namespace reel::comm {
@@ -45,23 +52,8 @@ struct Shared {
   double limit = 300;            // seconds that a wait may take
   double exposed = 0;            // seconds spent waiting
   int in_flight = 0;             // exchanges that are not done
-  bool hollow = false;           // messages carry one byte: what the same work takes where the network costs nothing
   Timer since_poll;
-};
-
-struct Message {
-  int peer;
-  void* data;  // of outgoing messages it is only read
-  std::int64_t bytes;
-  int tag = 0;  // messages with the same tag arrive in the order in which they were sent
-};
-
-// Messages under way.
-class Pending {
- public:
-  virtual ~Pending() = default;
-  virtual bool poll() = 0;                 // true: all done
-  virtual std::vector<int> missing() = 0;  // ranks of the world whose messages are not done
+  Tags tags;
 };
 
 // A started exchange. Its buffers must stay until it is done. Dropped before that, it is waited for, unless an
@@ -88,16 +80,25 @@ class Comm {
  public:
   using Sizes = std::span<const std::int64_t>;  // bytes (or floats, where it says so), one a rank
 
-  virtual ~Comm() = default;
+  explicit Comm(std::shared_ptr<Carrier> carrier);  // the world
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+
   int rank() const { return rank_; }
-  int size() const { return size_; }
-  const std::string& name() const { return name_; }  // of the group: "world", "sequence", ...
+  int size() const { return static_cast<int>(members_.size()); }
+  const std::string& name() const { return name_; }             // of the group: "world", "sequence", ...
+  const std::vector<int>& members() const { return members_; }  // ranks of the world, in the order of their ranks here
   Shared& shared() { return *shared_; }
+
+  // The group of `ranks`, which are ranks of this one, this rank among them, none of them twice: ranks[i] is rank i
+  // there. Other groups may have the same ranks and another name.
+  std::unique_ptr<Comm> group(const std::vector<int>& ranks, const std::string& name) const;
 
   Handle start_all_to_all(const void* send, Sizes send_bytes, void* receive, Sizes receive_bytes, const Where& where,
                           const char* operation = "all_to_all");
   Handle start_all_gather(const void* own, void* all, Sizes bytes, const Where& where,
                           const char* operation = "all_gather");
+  // Tags are below kTags; collectives use tag 0, too.
   Handle start_send(const void* data, std::int64_t bytes, int to, int tag, const Where& where);
   Handle start_receive(void* data, std::int64_t bytes, int from, int tag, const Where& where);
 
@@ -114,27 +115,25 @@ class Comm {
   void all_reduce(std::span<double> x, const Where& where = {});
   void barrier(const Where& where = {});
 
-  // Ranks of the same color become a group, ordered by their rank here. All ranks call it with the same function.
-  virtual std::unique_ptr<Comm> split(const std::function<int(int rank)>& color, const std::string& name) = 0;
-
-  // Lets messages go on, if there are any. Cheap: at most once in 20 us it does something.
+  // Lets messages make progress, if there are any. Cheap: at most once in 20 us it does something.
   void poll();
 
- protected:
-  Comm(int rank, int size, std::string name, std::shared_ptr<Shared> shared)
-      : rank_(rank), size_(size), name_(std::move(name)), shared_(std::move(shared)) {}
-  // Starts all messages at once; null where there is nothing to wait for.
-  virtual std::unique_ptr<Pending> start(std::span<const Message> outgoing, std::span<const Message> incoming) = 0;
-  virtual void progress() {}
-  const std::shared_ptr<Shared>& shared_state() const { return shared_; }
+  // The same group, whose messages something else carries.
+  std::unique_ptr<Comm> over(std::shared_ptr<Carrier> carrier) const;
+  const std::shared_ptr<Carrier>& carrier() const { return carrier_; }
 
  private:
-  Handle exchange(const char* operation, std::span<const Message> outgoing, std::span<const Message> incoming,
+  Comm(std::shared_ptr<Carrier> carrier, std::shared_ptr<Shared> shared, std::vector<int> members, int rank,
+       std::string name);
+  Handle exchange(const char* operation, std::vector<Message> outgoing, std::vector<Message> incoming,
                   const Where& where);
 
-  int rank_, size_;
-  std::string name_;
+  std::shared_ptr<Carrier> carrier_;
   std::shared_ptr<Shared> shared_;
+  std::vector<int> members_;
+  int rank_;
+  std::string name_;
+  std::vector<int> first_tags_;  // one a member
 };
 
 // From now on the compute loops of `threads` poll `comm`, if it has ranks to talk to; `comm` outlives them.

@@ -32,7 +32,6 @@ void check(int result, const char* what) {
 
 class Requests final : public Pending {
  public:
-  explicit Requests(MPI_Comm group) : group_(group) {}
   bool poll() override {
     int all = 0;
     check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE), "MPI_Testall");
@@ -46,25 +45,11 @@ class Requests final : public Pending {
       if (std::find(found.begin(), found.end(), peers[i]) == found.end()) found.push_back(peers[i]);
     }
     std::sort(found.begin(), found.end());
-    return in_the_world(found);
+    return found;
   }
 
   std::vector<MPI_Request> requests;
   std::vector<int> peers;
-
- private:
-  std::vector<int> in_the_world(const std::vector<int>& ranks) const {
-    MPI_Group group = MPI_GROUP_NULL, world = MPI_GROUP_NULL;
-    check(MPI_Comm_group(group_, &group), "MPI_Comm_group");
-    check(MPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
-    std::vector<int> found(ranks.size());
-    check(MPI_Group_translate_ranks(group, static_cast<int>(ranks.size()), ranks.data(), world, found.data()),
-          "MPI_Group_translate_ranks");
-    MPI_Group_free(&group);
-    MPI_Group_free(&world);
-    return found;
-  }
-  MPI_Comm group_;
 };
 
 // Waits until all ranks of `comm` are here, no longer than `limit` seconds. What follows is a call of MPI's own that
@@ -95,35 +80,33 @@ int size_of(MPI_Comm comm) {
   return size;
 }
 
-class Mpi final : public Comm {
+int most_tag_of(MPI_Comm comm) {
+  void* most = nullptr;
+  int found = 0;
+  check(MPI_Comm_get_attr(comm, MPI_TAG_UB, static_cast<void*>(&most), &found), "MPI_Comm_get_attr");
+  return found != 0 ? *static_cast<int*>(most) : 32767;  // what MPI promises
+}
+
+class Mpi final : public Carrier {
  public:
-  // Takes over `comm`.
-  Mpi(MPI_Comm comm, std::string name, std::shared_ptr<Shared> shared, std::int64_t piece_bytes)
-      : Comm(rank_in(comm), size_of(comm), std::move(name), std::move(shared)), comm_(comm), piece_bytes_(piece_bytes) {
+  // Takes over `comm`, whose ranks are those of MPI_COMM_WORLD.
+  Mpi(MPI_Comm comm, std::int64_t piece_bytes)
+      : Carrier(rank_in(comm), size_of(comm)), comm_(comm), piece_bytes_(piece_bytes), most_tag_(most_tag_of(comm)) {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   }
   ~Mpi() override {
     if (std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);  // waits for the others
   }
 
-  std::unique_ptr<Comm> split(const std::function<int(int)>& color, const std::string& name) override {
-    MPI_Comm part = MPI_COMM_NULL;
-    meet(comm_, shared_state()->limit, "making groups of ranks");
-    check(MPI_Comm_split(comm_, color(rank()), rank(), &part), "MPI_Comm_split");
-    return std::make_unique<Mpi>(part, name, shared_state(), piece_bytes_);
-  }
-
- protected:
   std::unique_ptr<Pending> start(std::span<const Message> outgoing, std::span<const Message> incoming) override {
     if (outgoing.empty() && incoming.empty()) return nullptr;
-    auto pending = std::make_unique<Requests>(comm_);
+    auto pending = std::make_unique<Requests>();
     const auto each = [&](std::span<const Message> messages, const auto& post) {
       for (const Message& m : messages) {
-        const std::int64_t size = shared_state()->hollow ? std::min<std::int64_t>(m.bytes, 1) : m.bytes;
-        for (std::int64_t at = 0; at < std::max<std::int64_t>(size, 1); at += piece_bytes_) {
+        for (std::int64_t at = 0; at < std::max<std::int64_t>(m.bytes, 1); at += piece_bytes_) {
           // NOLINTBEGIN(clang-analyzer-optin.mpi.MPI-Checker): Requests::poll waits for it
           MPI_Request request = MPI_REQUEST_NULL;
-          const auto bytes = static_cast<int>(std::min(piece_bytes_, size - at));
+          const auto bytes = static_cast<int>(std::min(piece_bytes_, m.bytes - at));
           post(static_cast<char*>(m.data) + at, bytes, m, &request);
           pending->requests.push_back(request);
           pending->peers.push_back(m.peer);
@@ -145,10 +128,12 @@ class Mpi final : public Comm {
     int found = 0;
     check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &found, MPI_STATUS_IGNORE), "MPI_Iprobe");
   }
+  int most_tag() const override { return most_tag_; }
 
  private:
   MPI_Comm comm_;
   std::int64_t piece_bytes_;
+  int most_tag_;
 };
 
 }  // namespace
@@ -169,11 +154,10 @@ Session::Session(std::int64_t piece_bytes) : exceptions_(std::uncaught_exception
   int provided = 0;
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  auto shared = std::make_shared<Shared>();
-  meet(MPI_COMM_WORLD, shared->limit, "the start");
+  meet(MPI_COMM_WORLD, Shared().limit, "the start");
   MPI_Comm own = MPI_COMM_NULL;  // nobody else's messages come here
   check(MPI_Comm_dup(MPI_COMM_WORLD, &own), "MPI_Comm_dup");
-  world_ = std::make_unique<Mpi>(own, "world", std::move(shared), piece_bytes);
+  world_ = std::make_unique<Comm>(std::make_shared<Mpi>(own, piece_bytes));
 }
 
 Session::~Session() {

@@ -1,4 +1,4 @@
-// The kinds that have nobody to talk to: one rank, and ghosts.
+// One rank, and ghosts: the worlds that have nobody to talk to.
 #include <cstring>
 
 #include "reel/base/error.h"
@@ -8,36 +8,10 @@ namespace reel::comm {
 
 namespace {
 
-class Self final : public Comm {
+class Nobody final : public Carrier {
  public:
-  Self(std::string name, std::shared_ptr<Shared> shared) : Comm(0, 1, std::move(name), std::move(shared)) {}
-  std::unique_ptr<Comm> split(const std::function<int(int)>&, const std::string& name) override {
-    return std::make_unique<Self>(name, shared_state());
-  }
+  using Carrier::Carrier;
 
- protected:
-  std::unique_ptr<Pending> start(std::span<const Message> outgoing, std::span<const Message> incoming) override {
-    REEL_CHECK(outgoing.empty() && incoming.empty());
-    return nullptr;
-  }
-};
-
-class Ghost final : public Comm {
- public:
-  Ghost(int rank, int size, std::string name, std::shared_ptr<Shared> shared)
-      : Comm(rank, size, std::move(name), std::move(shared)) {}
-
-  std::unique_ptr<Comm> split(const std::function<int(int)>& color, const std::string& name) override {
-    int before = 0, members = 0;
-    for (int r = 0; r < size(); ++r) {
-      if (color(r) != color(rank())) continue;
-      if (r < rank()) ++before;
-      ++members;
-    }
-    return std::make_unique<Ghost>(before, members, name, shared_state());
-  }
-
- protected:
   std::unique_ptr<Pending> start(std::span<const Message>, std::span<const Message> incoming) override {
     for (const Message& m : incoming) {
       if (m.data != nullptr) std::memset(m.data, 0, static_cast<std::size_t>(m.bytes));
@@ -48,11 +22,11 @@ class Ghost final : public Comm {
 
 }  // namespace
 
-std::unique_ptr<Comm> make_self() { return std::make_unique<Self>("world", std::make_shared<Shared>()); }
+std::unique_ptr<Comm> make_self() { return make_ghost(0, 1); }
 
 std::unique_ptr<Comm> make_ghost(int rank, int size) {
   REEL_CHECK(rank >= 0 && rank < size);
-  return std::make_unique<Ghost>(rank, size, "world", std::make_shared<Shared>());
+  return std::make_unique<Comm>(std::make_shared<Nobody>(rank, size));
 }
 
 }  // namespace reel::comm

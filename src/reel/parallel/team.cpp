@@ -73,11 +73,16 @@ Team::Team(comm::Comm& world, const Plan& plan) : plan_(plan), world_(world) {
                 fmt::format("start {} ranks (mpirun -n {}), or use a plan for {} ranks a clip",
                             fmt::join(fitting, " or "), fitting.front(), fmt::join(degrees, ", ")));
   }
-  sequence_ = world.split([=](int r) { return r / degree; }, "sequence");
-  data_ = world.split([=](int r) { return r % degree; }, "data");
-  ulysses_ = sequence_->split([&](int r) { return r / plan.ulysses; }, "ulysses");
-  const int whole = plan.ulysses * plan.ring;
-  ring_ = sequence_->split([&](int r) { return r / whole * plan.ulysses + r % plan.ulysses; }, "ring");
+  const int place = world.rank() % degree, u = place % plan.ulysses, whole = plan.ulysses * plan.ring;
+  const auto ranks_from = [](int first, int step, int count) {
+    std::vector<int> list;
+    for (int i = 0; i < count; ++i) list.push_back(first + i * step);
+    return list;
+  };
+  sequence_ = world.group(ranks_from(world.rank() - place, 1, degree), "sequence");
+  data_ = world.group(ranks_from(place, degree, ranks / degree), "data");
+  ulysses_ = sequence_->group(ranks_from(place - u, 1, plan.ulysses), "ulysses");
+  ring_ = sequence_->group(ranks_from(place / whole * whole + u, plan.ulysses, plan.ring), "ring");
 }
 
 }  // namespace reel::parallel
