@@ -97,6 +97,7 @@ void sample(const SampleOptions& o) {
   comm::Comm& world = session.world();
   const parallel::Plan plan = parallel::parse_plan(o.plan);
   parallel::Team team(world, plan);
+  const layout::Cut cut = layout::cut_of_clips("--count", o.count, team.data().size());
   const std::string file = o.run + "/config.toml";
   if (!fs::exists(file))
     throw Error(fmt::format("{}: not a run: no config.toml", o.run), "give the folder of `reel train`");
@@ -144,29 +145,25 @@ void sample(const SampleOptions& o) {
   }
   std::optional<Progress> progress;
   if (world.rank() == 0) progress.emplace("sample", o.steps);
-  // Groups of ranks take some of the clips each.
-  const layout::Cut cut = layout::even_cut(o.count, team.data().size());
   const auto first = static_cast<std::size_t>(cut.begin(team.data().rank()));
   const auto own = static_cast<std::size_t>(cut.size(team.data().rank()));
   const std::size_t each = clips.size() / static_cast<std::size_t>(o.count);
   const std::span<float> own_clips = std::span<float>(clips).subspan(first * each, own * each);
-  if (own > 0) {
-    train::sample_clips(config, *model, pool, threads,
-                        std::span<const float>(texts).subspan(first * text.size(), own * text.size()),
-                        {.steps = o.steps,
-                         .guidance = o.guidance >= 0 ? o.guidance : config.train.guidance,
-                         .seed = static_cast<std::uint64_t>(o.seed),
-                         .ancestral = o.ancestral,
-                         .sparsity = controller.get(),
-                         .team = &team,
-                         .first_sample = static_cast<std::int64_t>(first),
-                         .trained_steps = trained_steps,
-                         .progress =
-                             [&](std::int64_t step, std::int64_t) {
-                               if (progress) progress->update(step);
-                             }},
-                        own_clips);
-  }
+  train::sample_clips(config, *model, pool, threads,
+                      std::span<const float>(texts).subspan(first * text.size(), own * text.size()),
+                      {.steps = o.steps,
+                       .guidance = o.guidance >= 0 ? o.guidance : config.train.guidance,
+                       .seed = static_cast<std::uint64_t>(o.seed),
+                       .ancestral = o.ancestral,
+                       .sparsity = controller.get(),
+                       .team = &team,
+                       .first_sample = static_cast<std::int64_t>(first),
+                       .trained_steps = trained_steps,
+                       .progress =
+                           [&](std::int64_t step, std::int64_t) {
+                             if (progress) progress->update(step);
+                           }},
+                      own_clips);
   std::vector<std::int64_t> bytes;
   bytes.reserve(static_cast<std::size_t>(cut.parts()));
   for (int r = 0; r < cut.parts(); ++r) bytes.push_back(cut.size(r) * static_cast<std::int64_t>(each * sizeof(float)));

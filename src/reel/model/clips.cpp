@@ -1,7 +1,5 @@
 #include "reel/model/clips.h"
 
-#include <fmt/format.h>
-
 #include <numeric>
 
 #include "reel/lists/parts.h"
@@ -25,14 +23,8 @@ Tensor forward_clips(Denoiser& model, Context& context, const Input& input) {
   if (context.team == nullptr || context.team->data().size() == 1) return model.forward(context, input);
   check_input(model.config(), input);
   comm::Comm& groups = context.team->data();
-  const std::int64_t batch = input.latents.dim(0), ranks = context.team->world().size();
-  if (batch < groups.size()) {
-    throw Error(fmt::format("a batch of {} for {} data-parallel groups of ranks: some would have no clip", batch,
-                            groups.size()),
-                fmt::format("start {} ranks or fewer, or use a plan for {} ranks a clip",
-                            batch * context.team->plan().degree(), ranks));
-  }
-  const layout::Cut cut = layout::even_cut(batch, groups.size());
+  const std::int64_t batch = input.latents.dim(0);
+  const layout::Cut cut = layout::cut_of_clips("the batch", batch, groups.size());
   const std::int64_t first = cut.begin(groups.rank()), last = cut.end(groups.rank());
   Input own = input;
   own.latents = parallel::split(context.tape, groups, input.latents, 0, cut);

@@ -164,11 +164,7 @@ data::Format format_of(const RunConfig& c) {
 }
 
 layout::Cut clips_of(const RunConfig& c, int groups) {
-  if (c.train.batch >= groups) return layout::even_cut(c.train.batch, groups);
-  throw Error(fmt::format("train.batch = {} for {} data-parallel groups of ranks: some would have no clip",
-                          c.train.batch, groups),
-              fmt::format("use train.batch = {} or more, {} groups or fewer, or a plan for more ranks a clip", groups,
-                          c.train.batch));
+  return layout::cut_of_clips("train.batch", c.train.batch, groups);
 }
 
 void visit(Settings& s, RunConfig& c) {
