@@ -91,14 +91,9 @@ class AttentionTable {
     Report report;
   };
   static void add_works(Tensors& t, const AttentionCase& each, std::vector<std::function<void()>>& works) {
-    works.emplace_back([&t, &each] {
-      each.lists != nullptr ? attention::forward(t.input(), *each.lists, t.partial(), *each.threads)
-                            : attention::forward_dense(t.input(), t.partial(), *each.threads);
-    });
-    works.emplace_back([&t, &each] {
-      each.lists != nullptr ? attention::backward(t.input(), *each.lists, t.gradients(), *each.threads)
-                            : attention::backward_dense(t.input(), t.gradients(), *each.threads);
-    });
+    const lists::ListsView lists = each.lists;
+    works.emplace_back([&t, &each, lists] { attention::forward(t.input(), lists, t.partial(), *each.threads); });
+    works.emplace_back([&t, &each, lists] { attention::backward(t.input(), lists, t.gradients(), *each.threads); });
   }
   std::vector<Entry> entries_;
 };

@@ -57,7 +57,7 @@ void bench_shape(const SelectShape& s, int rounds, Threads& threads, Bench& benc
     }
     if (s.samples == 1) break;
   }
-  std::vector<std::function<void()>> works = {[&] { attention::forward_dense(dense, result, threads); }};
+  std::vector<std::function<void()>> works = {[&] { attention::forward(dense, {}, result, threads); }};
   for (const attention::SelectInput& in : inputs) works.emplace_back([&] { attention::select(in, threads); });
   const std::vector<double> seconds = best_in_turn(works, rounds);
 

@@ -55,8 +55,8 @@ constexpr double kTurnSeconds = 2;
 
 Times dense(Problem& p, Threads& threads) {
   Times t;
-  t.forward = best_seconds([&] { attention::forward_dense(p.input(), p.result(), threads); }, 1, kTurnSeconds);
-  t.backward = best_seconds([&] { attention::backward_dense(p.input(), p.gradients(), threads); }, 1, kTurnSeconds);
+  t.forward = best_seconds([&] { attention::forward(p.input(), {}, p.result(), threads); }, 1, kTurnSeconds);
+  t.backward = best_seconds([&] { attention::backward(p.input(), {}, p.gradients(), threads); }, 1, kTurnSeconds);
   return t;
 }
 
@@ -71,8 +71,9 @@ Times sparse(Problem& p, double share, std::int64_t rank, std::int64_t samples, 
   Times t;
   t.choose = best_seconds([&] { lists = predict::choose_keys(p.seen(), in, threads); }, 1, turn_seconds);
   *kept = lists.density();
-  t.forward = best_seconds([&] { attention::forward(p.input(), lists, p.result(), threads); }, 1, turn_seconds);
-  t.backward = best_seconds([&] { attention::backward(p.input(), lists, p.gradients(), threads); }, 1, turn_seconds);
+  const lists::ListsView keys = lists;
+  t.forward = best_seconds([&] { attention::forward(p.input(), keys, p.result(), threads); }, 1, turn_seconds);
+  t.backward = best_seconds([&] { attention::backward(p.input(), keys, p.gradients(), threads); }, 1, turn_seconds);
   return t;
 }
 

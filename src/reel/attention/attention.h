@@ -1,4 +1,4 @@
-// Attention over lists of keys (key_lists.h) or over all keys, forward and backward, f32.
+// Attention over lists of keys (lists/view.h) or over all keys, forward and backward, f32.
 //
 //   out = softmax(scale * q k^T) v over the keys of each query's list;  lse = log of the sum of exp(scale * q k^T),
 //   natural.
@@ -8,14 +8,15 @@
 // contiguous. lse is [batch][heads][queries], contiguous. head_dim is a multiple of 8 up to 256. Queries and keys may
 // differ in number. A query whose list is empty gets out = 0 and lse = -inf, so partial results always merge.
 //
-// Same input, same bits, whatever the number of threads. Shapes and lists are checked in release builds too
-// (reel::Error).
+// Same input, same bits, whatever the number of threads. Shapes, and whether lists fit them, are checked in release
+// builds too (reel::Error). What lists hold is checked when a view of them is made: the caller makes one view and uses
+// it for all its calls.
 #pragma once
 
 #include <cstdint>
 
 #include "reel/base/threads.h"
-#include "reel/lists/key_lists.h"
+#include "reel/lists/view.h"
 
 namespace reel::attention {
 
@@ -56,8 +57,8 @@ struct Partial {
   float* lse = nullptr;
 };
 
-void forward(const Input& in, const lists::KeyLists& lists, const Partial& result, Threads& threads);
-void forward_dense(const Input& in, const Partial& result, Threads& threads);
+// `lists` are of this shape; {}: all keys.
+void forward(const Input& in, const lists::ListsView& lists, const Partial& result, Threads& threads);
 
 // into = the attention over the keys of both sides. Exact, and safe when one side (or both) saw no key.
 void merge(const Shape& shape, const Partial& into, const Partial& other, Threads& threads);
@@ -72,7 +73,6 @@ struct Gradients {
   bool accumulate = false;
 };
 
-void backward(const Input& in, const lists::KeyLists& lists, const Gradients& gradients, Threads& threads);
-void backward_dense(const Input& in, const Gradients& gradients, Threads& threads);
+void backward(const Input& in, const lists::ListsView& lists, const Gradients& gradients, Threads& threads);
 
 }  // namespace reel::attention

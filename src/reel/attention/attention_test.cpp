@@ -66,8 +66,8 @@ TEST(Attention, DenseMatchesTheReferenceForTheHeadDimsOfModels) {
       SCOPED_TRACE(fmt::format("head_dim {}, {} tokens", d, tokens));
       expect_matches_reference(p, lists::dense_lists(1, 2, tokens, tokens + 50), threads);
       Problem direct({1, 2, tokens, tokens + 50, d}, 3);
-      forward_dense(direct.input(), direct.partial(), threads);
-      backward_dense(direct.input(), direct.gradients(), threads);
+      forward(direct.input(), {}, direct.partial(), threads);
+      backward(direct.input(), {}, direct.gradients(), threads);
       EXPECT_EQ(std::memcmp(p.out.data(), direct.out.data(), p.out.size() * sizeof(float)), 0);
       EXPECT_EQ(std::memcmp(p.dk.data(), direct.dk.data(), p.dk.size() * sizeof(float)), 0);
     }
@@ -84,9 +84,9 @@ TEST(Attention, LongDenseHeadsMatchTheReference) {
 }
 
 TEST(Attention, OneShortHeadHasWorkForManyThreads) {
-  EXPECT_GE(cut_forward({1, 1, 1024, 100000, 64}, nullptr).units.size(), 8u);
-  EXPECT_GE(cut_forward({1, 1, 2048, 2048, 64}, nullptr).units.size(), 16u);
-  EXPECT_EQ(cut_forward({1, 4, 8192, 8192, 64}, nullptr).units.size(), 64u);  // as long as they may be
+  EXPECT_GE(cut_forward({1, 1, 1024, 100000, 64}, {}).units.size(), 8u);
+  EXPECT_GE(cut_forward({1, 1, 2048, 2048, 64}, {}).units.size(), 16u);
+  EXPECT_EQ(cut_forward({1, 4, 8192, 8192, 64}, {}).units.size(), 64u);  // as long as they may be
 }
 
 // A link starves while one block of queries runs over thousands of keys, so messages are looked after in between.
@@ -95,10 +95,10 @@ TEST(Attention, OneLongBlockPollsManyTimes) {
   int polls = 0;
   threads.set_poll([&] { ++polls; });
   Problem p({1, 1, 64, 1920, 64}, 3);
-  forward_dense(p.input(), p.partial(), threads);
+  forward(p.input(), {}, p.partial(), threads);
   EXPECT_GE(polls, 10);
   polls = 0;
-  backward_dense(p.input(), p.gradients(), threads);
+  backward(p.input(), {}, p.gradients(), threads);
   EXPECT_GE(polls, 10);
 }
 
@@ -126,7 +126,7 @@ void expect_ranges_match_the_reference(std::int64_t head_dim, bool token_major) 
   }
   for (const auto* list : {&all, &early, &all}) builder.add(*list);
   const lists::KeyLists lists = builder.finish();
-  for (const Unit& unit : cut_backward(shape, &lists).units) ASSERT_EQ(unit.ranges, 2);
+  for (const Unit& unit : cut_backward(shape, lists).units) ASSERT_EQ(unit.ranges, 2);
   Threads threads(2);
   Problem p(shape, 12, token_major);
   expect_matches_reference(p, lists, threads);
@@ -156,7 +156,7 @@ TEST(Attention, ForwardKeysInSeveralRangesMatchTheReference) {
   for (const auto* list : {&most, &early, &late}) builder.add(*list);
   const lists::KeyLists lists = builder.finish();
   std::vector<std::int64_t> ranges;
-  for (const Unit& unit : cut_forward(shape, &lists).units) ranges.push_back(unit.ranges);
+  for (const Unit& unit : cut_forward(shape, lists).units) ranges.push_back(unit.ranges);
   ASSERT_GE(*std::max_element(ranges.begin(), ranges.end()), 2);
   Threads threads(2);
   for (const bool token_major : {false, true}) {
@@ -199,8 +199,8 @@ TEST(Attention, OneKeyGivesItsValueAndNoGradientOfQueriesAndKeys) {
   for_every_target([] {
     Threads threads(1);
     Problem p({2, 3, 37, 1, 72}, 5);
-    forward_dense(p.input(), p.partial(), threads);
-    backward_dense(p.input(), p.gradients(), threads);
+    forward(p.input(), {}, p.partial(), threads);
+    backward(p.input(), {}, p.gradients(), threads);
     for (std::int64_t b = 0; b < 2; ++b) {
       for (std::int64_t h = 0; h < 3; ++h) {
         for (std::int64_t i = 0; i < 37; ++i) {
@@ -251,8 +251,8 @@ TEST(Attention, LargeScoresDoNotOverflow) {
         p.k[static_cast<std::size_t>(j * 64 + c)] = c == 0 ? (static_cast<float>(j) - 100) : 0;
     }
     for (std::int64_t i = 0; i < 40; ++i) p.q[static_cast<std::size_t>(i * 64)] = i % 2 == 0 ? 100.0f : -100.0f;
-    forward_dense(in, p.partial(), threads);
-    backward_dense(in, p.gradients(), threads);
+    forward(in, {}, p.partial(), threads);
+    backward(in, {}, p.gradients(), threads);
     for (auto member : {&Problem::out, &Problem::lse, &Problem::dq, &Problem::dk, &Problem::dv}) {
       for (float x : p.*member) ASSERT_TRUE(std::isfinite(x));
     }
@@ -274,22 +274,22 @@ TEST(Attention, NanInGivesNanOutAndNowhereElse) {
       std::memcpy(&nan, &bits, 4);
       Problem q({1, 1, 70, 150, 24}, 5);
       q.q[3 * 24 + 5] = nan;
-      forward_dense(q.input(), q.partial(), threads);
+      forward(q.input(), {}, q.partial(), threads);
       for (std::int64_t i = 0; i < 70; ++i) {
         for (std::int64_t c = 0; c < 24; ++c) EXPECT_EQ(std::isnan(q.partial().out.at(0, 0, i)[c]), i == 3) << i;
         EXPECT_EQ(std::isnan(q.lse[static_cast<std::size_t>(i)]), i == 3);
       }
-      backward_dense(q.input(), q.gradients(), threads);
+      backward(q.input(), {}, q.gradients(), threads);
       EXPECT_TRUE(std::isnan(q.gradients().dq.at(0, 0, 3)[0]));
       EXPECT_TRUE(std::isnan(q.gradients().dk.at(0, 0, 0)[0]));
 
       Problem k({1, 1, 70, 150, 24}, 5);
       k.k[100 * 24] = nan;
-      forward_dense(k.input(), k.partial(), threads);
+      forward(k.input(), {}, k.partial(), threads);
       for (float x : k.out) EXPECT_TRUE(std::isnan(x));
       Problem v({1, 1, 70, 150, 24}, 5);
       v.v[100 * 24 + 7] = nan;
-      forward_dense(v.input(), v.partial(), threads);
+      forward(v.input(), {}, v.partial(), threads);
       for (std::size_t i = 0; i < v.out.size(); ++i) EXPECT_EQ(std::isnan(v.out[i]), i % 24 == 7);
     }
   });
@@ -306,6 +306,7 @@ TEST(Attention, PartsOfTheKeysMergeToTheWhole) {
   reference_backward(whole.input(), lists, whole.gradients().dout, want);
 
   // As a ring does: keys in uneven pieces, one of them empty; gradients with the merged lse, added up.
+  const lists::ListsView view = lists;
   Problem ring(shape, 6), step(shape, 6);
   const std::int64_t cuts[] = {0, 64, 64, 130, 200};
   const auto piece = [&](std::int64_t begin, std::int64_t end) {
@@ -316,7 +317,7 @@ TEST(Attention, PartsOfTheKeysMergeToTheWhole) {
   };
   for (int i = 0; i < 4; ++i) {
     const Partial result = i == 0 ? ring.partial() : step.partial();
-    forward(piece(cuts[i], cuts[i + 1]), lists::intersect(lists, cuts[i], cuts[i + 1]), result, threads);
+    forward(piece(cuts[i], cuts[i + 1]), view.some_keys(cuts[i], cuts[i + 1]), result, threads);
     if (i > 0) merge(shape, ring.partial(), step.partial(), threads);
   }
   EXPECT_LE(difference(ring, ring.partial().out, 90, want.out), kTolerance * largest_of(want.out));
@@ -325,7 +326,7 @@ TEST(Attention, PartsOfTheKeysMergeToTheWhole) {
   for (int i = 0; i < 4; ++i) {
     Gradients g = ring.gradients(true);
     g.dk.data = g.dk.at(0, 0, cuts[i]), g.dv.data = g.dv.at(0, 0, cuts[i]);
-    backward(piece(cuts[i], cuts[i + 1]), lists::intersect(lists, cuts[i], cuts[i + 1]), g, threads);
+    backward(piece(cuts[i], cuts[i + 1]), view.some_keys(cuts[i], cuts[i + 1]), g, threads);
   }
   expect_gradients_match(ring, want);
 }
@@ -344,9 +345,9 @@ TEST(Attention, MergeWithNothingKeepsTheBits) {
   Threads threads(1);
   const Shape shape{1, 1, 4, 8, 16};
   Problem a(shape, 1), nothing(shape, 2), copy(shape, 1);
-  forward_dense(a.input(), a.partial(), threads);
-  forward_dense(copy.input(), copy.partial(), threads);
-  forward(nothing.input(), lists::intersect(lists::dense_lists(1, 1, 4, 8), 0, 8), nothing.partial(), threads);
+  forward(a.input(), {}, a.partial(), threads);
+  forward(copy.input(), {}, copy.partial(), threads);
+  forward(nothing.input(), lists::dense_lists(1, 1, 4, 8), nothing.partial(), threads);
   lists::KeyListsBuilder builder(1, 1, 8, {0, 4});
   builder.add({});
   forward(nothing.input(), builder.finish(), nothing.partial(), threads);
@@ -385,18 +386,18 @@ TEST(Attention, ImpossibleShapesAndStridesAreErrorsWithAHint) {
     const std::string message = message_of(work);
     return message.substr(std::min(message.size(), message.find(" | ") + 3));
   };
-  EXPECT_NE(hint([&] { forward_dense(in, p.partial(), threads); }), "");
+  EXPECT_NE(hint([&] { forward(in, {}, p.partial(), threads); }), "");
   in = p.input();
   in.v.data = nullptr;
-  EXPECT_NE(hint([&] { forward_dense(in, p.partial(), threads); }), "");
+  EXPECT_NE(hint([&] { forward(in, {}, p.partial(), threads); }), "");
   const Partial no_lse{p.partial().out, nullptr};
-  EXPECT_NE(hint([&] { forward_dense(p.input(), no_lse, threads); }), "");
+  EXPECT_NE(hint([&] { forward(p.input(), {}, no_lse, threads); }), "");
   EXPECT_NE(hint([&] { merge(p.shape, p.partial(), no_lse, threads); }), "");
   EXPECT_NE(hint([&] { merge(p.shape, no_lse, p.partial(), threads); }), "");
   EXPECT_NE(hint([&] { merge({1, -2, 10, 10, 64}, p.partial(), p.partial(), threads); }), "");
   Gradients gradients = p.gradients();
   gradients.lse = nullptr;
-  EXPECT_NE(hint([&] { backward_dense(p.input(), gradients, threads); }), "");
+  EXPECT_NE(hint([&] { backward(p.input(), {}, gradients, threads); }), "");
 }
 
 }  // namespace

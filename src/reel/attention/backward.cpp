@@ -259,7 +259,9 @@ KeySide range_of(const KeySide& head, std::size_t first, std::size_t count, std:
   return {inputs(head.k), inputs(head.v), gradients(head.dk), gradients(head.dv)};
 }
 
-void run_backward(const Input& in, const lists::KeyLists* lists, const Gradients& g, Threads& threads) {
+}  // namespace
+
+void backward(const Input& in, const lists::ListsView& lists, const Gradients& g, Threads& threads) {
   check(in, lists);
   const Shape& shape = in.shape;
   check_view("dout", g.dout, shape, shape.queries);
@@ -354,15 +356,6 @@ void run_backward(const Input& in, const lists::KeyLists* lists, const Gradients
       add(rows_of(g.dv, head.b, head.h, first), {dk + size, d}, count, d);
     }
   });
-}
-
-}  // namespace
-
-void backward(const Input& in, const lists::KeyLists& lists, const Gradients& gradients, Threads& threads) {
-  run_backward(in, &lists, gradients, threads);
-}
-void backward_dense(const Input& in, const Gradients& gradients, Threads& threads) {
-  run_backward(in, nullptr, gradients, threads);
 }
 
 }  // namespace reel::attention

@@ -15,19 +15,17 @@ namespace reel::attention {
 struct KeyRun {
   const std::int32_t* list;  // null: 0, 1, 2, ...
   std::size_t count;
-  std::ptrdiff_t shift = 0;  // of all of them
+  std::ptrdiff_t shift = 0;  // added to each
   std::size_t operator()(std::size_t i) const {
     return static_cast<std::size_t>((list != nullptr ? list[i] : static_cast<std::ptrdiff_t>(i)) + shift);
   }
-  // Those of keys [from, to), counted from `from`. Only for a run that is not shifted yet.
+  // The keys of [from, to), counted from `from`.
   KeyRun within(std::size_t from, std::size_t to) const {
     if (list == nullptr) return {nullptr, std::min(count, to) - std::min(count, from)};
-    const auto place = [&](std::size_t key) {
-      return std::lower_bound(list, list + count, key,
-                              [](std::int32_t a, std::size_t b) { return std::cmp_less(a, b); });
-    };
-    const std::int32_t* begin = place(from);
-    return {begin, static_cast<std::size_t>(place(to) - begin), -static_cast<std::ptrdiff_t>(from)};
+    const auto first = static_cast<std::ptrdiff_t>(from), last = static_cast<std::ptrdiff_t>(to);
+    const std::int32_t* begin = std::lower_bound(list, list + count, first - shift);
+    return {begin, static_cast<std::size_t>(std::lower_bound(begin, list + count, last - shift) - begin),
+            shift - first};
   }
 };
 
@@ -77,7 +75,7 @@ struct BackwardBlock {
 // Lists of one thread: those of the present block and the next.
 class BlockLists {
  public:
-  explicit BlockLists(const lists::KeyLists* lists) : lists_(lists) {}
+  explicit BlockLists(const lists::ListsView& lists) : lists_(lists) {}
 
   // Runs of work.blocks[i] and of the block after it, if that belongs to the unit too.
   std::pair<KeyRun, KeyRun> runs(const Blocks& work, const Unit& unit, std::int64_t i) {
@@ -89,15 +87,17 @@ class BlockLists {
  private:
   KeyRun run(const Block& block) {
     if (block.group < 0) return {nullptr, static_cast<std::size_t>(block.tokens)};
-    const auto list = lists_->list(block.b, block.h, block.group);
-    if (lists_->granularity == 1) return {list.data(), list.size()};
+    if (lists_.granularity() == 1) {
+      const auto list = lists_.entries(block.b, block.h, block.group);
+      return {list.data(), list.size(), -static_cast<std::ptrdiff_t>(lists_.first_key())};
+    }
     side_ ^= 1;
     std::vector<std::int32_t>& tokens = tokens_[side_];
-    lists_->tokens(block.b, block.h, block.group, tokens);
+    lists_.tokens(block.b, block.h, block.group, tokens);
     return {tokens.data(), tokens.size()};
   }
 
-  const lists::KeyLists* lists_;
+  const lists::ListsView& lists_;
   KeyRun next_{nullptr, 0};
   std::vector<std::int32_t> tokens_[2];  // tiles written out
   int side_ = 0;

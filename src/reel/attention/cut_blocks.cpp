@@ -27,7 +27,7 @@ double cost_of(const Block& block) {  // pairs, and packing of queries and keys
          8.0 * static_cast<double>(block.tokens);
 }
 
-std::vector<Block> make_blocks(const Shape& shape, const lists::KeyLists* lists, std::int64_t most) {
+std::vector<Block> make_blocks(const Shape& shape, const lists::ListsView& lists, std::int64_t most) {
   std::vector<Block> blocks;
   const auto add = [&](std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t last, std::int64_t group,
                        std::int64_t tokens) {
@@ -40,13 +40,13 @@ std::vector<Block> make_blocks(const Shape& shape, const lists::KeyLists* lists,
   };
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     for (std::int64_t h = 0; h < shape.heads; ++h) {
-      if (lists == nullptr || lists->dense(b, h)) {
+      if (!lists || lists.dense(b, h)) {
         add(b, h, 0, shape.queries, -1, shape.keys);
         continue;
       }
-      for (std::int64_t g = 0; g < lists->groups(); ++g) {
+      for (std::int64_t g = 0; g < lists.groups(); ++g) {
         const auto i = static_cast<std::size_t>(g);
-        add(b, h, lists->group_starts[i], lists->group_starts[i + 1], g, lists->tokens(b, h, g));
+        add(b, h, lists.group_starts()[i], lists.group_starts()[i + 1], g, lists.tokens(b, h, g));
       }
     }
   }
@@ -68,7 +68,7 @@ void cut_head(const std::vector<Block>& blocks, std::int64_t first, std::int64_t
 }
 
 template <class Parts>  // parts(cost of the head, cost of everything) -> number of parts
-Blocks cut(const Shape& shape, const lists::KeyLists* lists, std::int64_t most_queries, const Parts& parts) {
+Blocks cut(const Shape& shape, const lists::ListsView& lists, std::int64_t most_queries, const Parts& parts) {
   Blocks work;
   work.blocks = make_blocks(shape, lists, most_queries);
   double total = 0;
@@ -132,26 +132,24 @@ void check_shape(const Shape& s) {
   }
 }
 
-void check(const Input& in, const lists::KeyLists* lists) {
+void check(const Input& in, const lists::ListsView& lists) {
   const Shape& s = in.shape;
   check_shape(s);
   check_view("q", in.q, s, s.queries);
   check_view("k", in.k, s, s.keys);
   check_view("v", in.v, s, s.keys);
-  if (lists == nullptr) return;
-  lists->check();
-  if (lists->batch != s.batch || lists->heads != s.heads || lists->queries() != s.queries ||
-      lists->keys_tokens != s.keys) {
+  if (lists && (lists.batch() != s.batch || lists.heads() != s.heads || lists.queries() != s.queries ||
+                lists.keys() != s.keys)) {
     throw Error(
         fmt::format(
             "attention: key lists for batch {}, {} heads, {} queries, {} keys do not fit q and k with batch {}, "
             "{} heads, {} queries, {} keys",
-            lists->batch, lists->heads, lists->queries(), lists->keys_tokens, s.batch, s.heads, s.queries, s.keys),
+            lists.batch(), lists.heads(), lists.queries(), lists.keys(), s.batch, s.heads, s.queries, s.keys),
         "make the lists for this shape");
   }
 }
 
-Blocks cut_forward(const Shape& shape, const lists::KeyLists* lists) {
+Blocks cut_forward(const Shape& shape, const lists::ListsView& lists) {
   // Few queries in all are cut into smaller blocks, or most threads would have none.
   const std::int64_t even = shape.batch * shape.heads * shape.queries / kLeastForwardUnits;
   const std::int64_t most =
@@ -167,7 +165,7 @@ Blocks cut_forward(const Shape& shape, const lists::KeyLists* lists) {
   return work;
 }
 
-Blocks cut_backward(const Shape& shape, const lists::KeyLists* lists) {
+Blocks cut_backward(const Shape& shape, const lists::ListsView& lists) {
   const double keys = static_cast<double>(std::max<std::int64_t>(1, shape.keys));
   const double scratch = keys * static_cast<double>(shape.head_dim) * 2 * sizeof(float);
   Blocks work = cut(shape, lists, kBackwardQueries, [&](double cost, double total) {

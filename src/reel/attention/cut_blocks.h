@@ -26,8 +26,8 @@ struct Unit {
   std::int64_t first, last;  // blocks
   std::int64_t part;         // which part of its head this is, from 0 (backward)
   double cost;
-  // Of keys that are taken one after the other, so that their rows stay in the cache; backward puts these side by side.
-  // 0: all at once, where they are.
+  // Number of ranges of keys, processed in turn so that their rows stay in the cache; backward copies each range. 0:
+  // all keys at once, where they are.
   std::int64_t ranges = 0;
 };
 
@@ -36,17 +36,17 @@ struct Blocks {
   std::vector<Unit> units;    // most expensive first; those within about a fifth of each other by head
 };
 
-// Throws Error for shapes, views or lists that do not fit each other. `lists` is null for dense.
-void check(const Input& in, const lists::KeyLists* lists);
+// Throws Error for shapes, views or lists that do not fit each other.
+void check(const Input& in, const lists::ListsView& lists);
 void check_shape(const Shape& shape);
 void check_memory(const char* name, const float* data);
 void check_view(const char* name, ConstView view, const Shape& shape, std::int64_t rows);
 
-Blocks cut_forward(const Shape& shape, const lists::KeyLists* lists);
+Blocks cut_forward(const Shape& shape, const lists::ListsView& lists);
 
 // In backward a head is cut into parts only when it is a large share of all work, since every part but the first needs
 // its own dK and dV: 16 parts in all, none below kLeastPairsPerKey pairs a key. The keys of a part come in ranges whose
 // rows of K, V, dK and dV stay in the cache.
-Blocks cut_backward(const Shape& shape, const lists::KeyLists* lists);
+Blocks cut_backward(const Shape& shape, const lists::ListsView& lists);
 
 }  // namespace reel::attention

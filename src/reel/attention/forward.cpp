@@ -212,7 +212,9 @@ Input side_by_side(const Input& in, const Blocks& work, Threads& threads) {
   return {s, in.q, k, v, in.scale};
 }
 
-void run_forward(const Input& given, const lists::KeyLists* lists, const Partial& result, Threads& threads) {
+}  // namespace
+
+void forward(const Input& given, const lists::ListsView& lists, const Partial& result, Threads& threads) {
   check(given, lists);
   const Shape& shape = given.shape;
   check_view("out", result.out, shape, shape.queries);
@@ -249,15 +251,6 @@ void run_forward(const Input& given, const lists::KeyLists* lists, const Partial
       }
     }
   });
-}
-
-}  // namespace
-
-void forward(const Input& in, const lists::KeyLists& lists, const Partial& result, Threads& threads) {
-  run_forward(in, &lists, result, threads);
-}
-void forward_dense(const Input& in, const Partial& result, Threads& threads) {
-  run_forward(in, nullptr, result, threads);
 }
 
 }  // namespace reel::attention

@@ -23,6 +23,46 @@ inline bool same(const KeyLists& a, const KeyLists& b) {
          a.dense_heads == b.dense_heads;
 }
 
+// A part of lists: some items, heads and groups, of their queries (in that order) [first, last), and keys [begin, end).
+struct Part {
+  std::vector<std::int32_t> items, heads, groups;
+  std::int64_t first, last, begin, end;
+};
+
+// What a view of that part should show, token by token: slow and obvious.
+inline KeyLists copied_part(const KeyLists& all, const Part& part) {
+  std::vector<std::int32_t> starts{0}, groups;
+  std::int64_t query = 0;
+  for (const std::int32_t g : part.groups) {
+    std::int32_t inside = 0;
+    for (std::int32_t q = all.group_starts[static_cast<std::size_t>(g)];
+         q < all.group_starts[static_cast<std::size_t>(g) + 1]; ++q, ++query) {
+      if (query >= part.first && query < part.last) ++inside;
+    }
+    if (inside == 0) continue;
+    groups.push_back(g);
+    starts.push_back(starts.back() + inside);
+  }
+  KeyListsBuilder builder(static_cast<std::int64_t>(part.items.size()), static_cast<std::int64_t>(part.heads.size()),
+                          part.end - part.begin, starts);
+  for (const std::int32_t b : part.items) {
+    for (const std::int32_t h : part.heads) {
+      if (all.dense(b, h)) {
+        builder.add_dense_head();
+        continue;
+      }
+      for (const std::int32_t g : groups) {
+        std::vector<std::int32_t> keys;
+        for (const std::int64_t key : tokens_of(all, b, h, g)) {
+          if (key >= part.begin && key < part.end) keys.push_back(static_cast<std::int32_t>(key - part.begin));
+        }
+        builder.add(keys);
+      }
+    }
+  }
+  return builder.finish();
+}
+
 // Lists of every kind at once: heads that are dense, lists that are empty, of one key, of all keys, runs and random
 // keys; groups of ragged sizes.
 inline KeyLists mixed_lists(std::int64_t batch, std::int64_t heads, std::int64_t queries, std::int64_t keys,

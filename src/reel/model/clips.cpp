@@ -1,8 +1,5 @@
 #include "reel/model/clips.h"
 
-#include <numeric>
-
-#include "reel/lists/parts.h"
 #include "reel/model/modules.h"
 #include "reel/parallel/shard.h"
 
@@ -36,13 +33,10 @@ Tensor forward_clips(Denoiser& model, Context& context, const Input& input) {
   // Those of the first clip of all count for every clip (stdit3.cpp).
   own.height = values_of_clips(input.height, batch, 0, last - first);
   own.width = values_of_clips(input.width, batch, 0, last - first);
-  const auto lists = context.lists;
-  if (lists != nullptr && lists->batch % batch == 0) {  // else attend says what is wrong
-    const std::int64_t each = lists->batch / batch;     // stdit3, latte: frames or places of a clip
-    std::vector<std::int64_t> items(static_cast<std::size_t>((last - first) * each));
-    std::iota(items.begin(), items.end(), first * each);
-    context.lists =
-        std::make_shared<lists::KeyLists>(lists::part_of(*lists, {&items, 0, lists->heads, 0, lists->queries()}));
+  const lists::ListsView lists = context.lists;
+  if (lists && lists.batch() % batch == 0) {          // else attend says what is wrong
+    const std::int64_t each = lists.batch() / batch;  // stdit3, latte: frames or places of a clip
+    context.lists = lists.some_items(first * each, last * each);
   }
   const Tensor sample = parallel::gather(context.tape, groups, model.forward(context, own), 0, cut);
   context.lists = lists;

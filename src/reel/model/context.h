@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "reel/layout/cut.h"
-#include "reel/lists/key_lists.h"
+#include "reel/lists/view.h"
 #include "reel/parallel/team.h"
 #include "reel/sparsity/chooser.h"
 #include "reel/tape/operations.h"
@@ -45,16 +45,15 @@ class Context {
 
   Tape& tape;
   const sparsity::Pass pass;
-  bool recompute = false;  // blocks are run again in backward instead of keeping what they computed
-  std::shared_ptr<const lists::KeyLists> lists;  // for tokens in raster order; of the whole, on every rank
-  std::optional<sparsity::Chooser> sparsity;     // wan only; tokens are put in its order at the model's entry
+  bool recompute = false;                     // blocks are run again in backward instead of keeping what they computed
+  lists::ListsView lists;                     // for tokens in raster order; of the whole, on every rank
+  std::optional<sparsity::Chooser> sparsity;  // wan only; tokens are put in its order at the model's entry
   // Null: one rank. Otherwise input and output of the model are whole on every rank of a sequence group, what is
   // between is cut, and the gradients of the weights are partial: their sum over the ranks is the gradient.
   parallel::Team* team = nullptr;
 
  private:
-  std::shared_ptr<const lists::KeyLists> given_lists(int layer, const Tensor& q, const Tensor& k,
-                                                     const Here& here) const;
+  lists::ListsView given_lists(int layer, const Tensor& q, const Tensor& k, const Here& here) const;
   std::shared_ptr<const lists::KeyLists> chosen_lists(int layer, const Tensor& q, const Tensor& k,
                                                       const predict::Origin& origin, const Here& here);
 };

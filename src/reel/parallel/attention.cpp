@@ -1,14 +1,23 @@
 #include "reel/parallel/attention.h"
 
 #include "reel/base/error.h"
-#include "reel/lists/parts.h"
 #include "reel/parallel/ring.h"
 #include "reel/tape/operations.h"
 
 namespace reel::parallel {
 
+lists::ListsView Share::of(const lists::ListsView& whole) const {
+  return whole.some_heads(first_head, last_head).some_queries(first_query, last_query);
+}
+
+Share share_of(Team& team, const layout::Cut& tokens, std::int64_t heads) {
+  const int per_group = team.ulysses().size(), first = team.ring().rank() * per_group, u = team.ulysses().rank();
+  const layout::Cut cut = layout::even_cut(heads, per_group);
+  return {cut.begin(u), cut.end(u), tokens.begin(first), tokens.end(first + per_group - 1)};
+}
+
 Tensor attention(Tape& tape, Team& team, const Tensor& q, const Tensor& k, const Tensor& v, const layout::Cut& tokens,
-                 const std::shared_ptr<const lists::KeyLists>& lists) {
+                 const lists::ListsView& lists) {
   const int per_group = team.ulysses().size(), rings = team.ring().size();
   REEL_CHECK(tokens.parts() == per_group * rings);
   const layout::Cut heads = layout::even_cut(q.dim(2), per_group);
@@ -16,16 +25,10 @@ Tensor attention(Tape& tape, Team& team, const Tensor& q, const Tensor& k, const
   layout::Cut blocks;  // of the ring
   for (int r = 0; r < rings; ++r) blocks.starts.push_back(tokens.end((r + 1) * per_group - 1));
 
-  std::shared_ptr<const lists::KeyLists> own = lists;
-  if (lists != nullptr && (per_group > 1 || rings > 1)) {
-    const int u = team.ulysses().rank();
-    lists::KeyLists part = lists::part_of(*lists, {nullptr, heads.begin(u), heads.end(u), 0, lists->queries()});
-    own = std::make_shared<lists::KeyLists>(rings > 1 ? lists::as_tokens(part) : std::move(part));
-  }
   const auto to_heads = [&](const Tensor& x) { return switch_shard(tape, team.ulysses(), x, 1, within, 2, heads); };
   const Tensor hq = to_heads(q), hk = to_heads(k), hv = to_heads(v);
-  const Tensor out =
-      rings > 1 ? ring_attention(tape, team.ring(), hq, hk, hv, blocks, own) : tape::attention(tape, hq, hk, hv, own);
+  const Tensor out = rings > 1 ? ring_attention(tape, team.ring(), hq, hk, hv, blocks, lists)
+                               : tape::attention(tape, hq, hk, hv, lists);
   return switch_shard(tape, team.ulysses(), out, 2, heads, 1, within);
 }
 

@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "reel/lists/parts.h"
 #include "reel/parallel/attention.h"
 #include "reel/parallel/testing.h"
 #include "reel/tape/operations.h"
@@ -34,8 +33,10 @@ Result attend(const Shape& shape, const std::shared_ptr<const KeyLists>& lists, 
       out = tape::attention(tape, q, k, v, lists);
     } else {
       const layout::Cut cut = layout::even_cut(shape[1], team->sequence().size());
+      const Share share = share_of(*team, cut, shape[2]);
       const auto own = [&](const Tensor& x) { return split(tape, team->sequence(), x, 1, cut); };
-      out = gather(tape, team->sequence(), attention(tape, *team, own(q), own(k), own(v), cut, lists), 1, cut);
+      out =
+          gather(tape, team->sequence(), attention(tape, *team, own(q), own(k), own(v), cut, share.of(lists)), 1, cut);
     }
     result.out = copy_of(out.span());
     tape.backward(tape::given_loss(tape, out, 0, tape.copy_in(shape, random_values(shape, 4))));

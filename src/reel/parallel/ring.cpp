@@ -9,14 +9,13 @@
 #include "reel/attention/attention.h"
 #include "reel/base/error.h"
 #include "reel/kernels/elementwise.h"
-#include "reel/lists/parts.h"
 #include "reel/tape/cost.h"
 
 namespace reel::parallel {
 
 namespace {
 
-using lists::KeyLists;
+using lists::ListsView;
 using tape::Shape;
 
 enum Tag { kKeys = 1, kGradients, kHome };
@@ -24,9 +23,10 @@ enum Tag { kKeys = 1, kGradients, kHome };
 // Keys [begin, end) of one rank's tokens, and what this rank's queries want of them.
 struct Part {
   int block = 0;
-  std::int64_t begin = 0, end = 0;        // of all keys of the ring
-  bool needed = false;                    // by this rank
-  std::shared_ptr<const KeyLists> lists;  // null: all its keys
+  std::int64_t begin = 0, end = 0;  // of all keys of the ring
+  ListsView lists;                  // none: all its keys
+  std::int64_t pairs = 0;           // of a query and a key
+  bool needed = false;              // by this rank
 };
 
 // Who needs which block, and what this rank does with it.
@@ -56,39 +56,49 @@ struct Route {
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
 };
 
-Route make_route(const comm::Comm& ring, const Tensor& q, const layout::Cut& tokens, const KeyLists* lists) {
+// Which rank needs which block: needs[rank * ranks + block].
+std::vector<std::uint8_t> all_needs(const Tape& tape, comm::Comm& ring, const Route& r, const ListsView& lists) {
+  const std::vector<std::int64_t> each(Route::at(r.ranks), r.ranks);
+  std::vector<std::uint8_t> own, all(each.size() * each.size());
+  if (lists && !tape.ghost()) {
+    for (const Part& part : r.blocks) own.push_back(part.pairs > 0 ? 1 : 0);
+    ring.all_gather_v(own.data(), all.data(), each, where(tape));
+    return all;
+  }
+  for (int i = 0; i < r.ranks * r.ranks; ++i) {
+    all[Route::at(i)] = r.floats(i / r.ranks) > 0 && r.floats(i % r.ranks) > 0 ? 1 : 0;
+  }
+  return all;
+}
+
+Route make_route(const Tape& tape, comm::Comm& ring, const Tensor& q, const layout::Cut& tokens,
+                 const ListsView& lists) {
   Route r;
   r.rank = ring.rank();
   r.ranks = ring.size();
   r.tokens = tokens;
   r.own = q.shape();
-  const auto needs = [&](int rank, std::int64_t begin, std::int64_t end) {
-    return q.dim(0) * q.dim(2) > 0 && lists::any_pair(lists, tokens.begin(rank), tokens.end(rank), begin, end);
-  };
-  std::shared_ptr<KeyLists> own;
-  if (lists != nullptr) {
-    own = std::make_shared<KeyLists>(
-        lists::part_of(*lists, {nullptr, 0, lists->heads, tokens.begin(r.rank), tokens.end(r.rank)}));
-  }
   const auto part = [&](int block, std::int64_t begin, std::int64_t end) {
-    Part p{block, begin, end, needs(r.rank, begin, end), nullptr};
-    if (own != nullptr && p.needed) p.lists = std::make_shared<KeyLists>(lists::intersect(*own, begin, end));
+    Part p{block, begin, end, lists.some_keys(begin, end)};
+    p.pairs = lists ? p.lists.pairs() : q.dim(0) * q.dim(2) * q.dim(1) * (end - begin);
+    p.needed = p.pairs > 0;
     return p;
   };
+  for (int b = 0; b < r.ranks; ++b) r.blocks.push_back(part(b, tokens.begin(b), tokens.end(b)));
+  const std::int64_t begin = tokens.begin(r.rank), end = tokens.end(r.rank), middle = begin + (end - begin) / 2;
+  r.halves[0] = part(r.rank, begin, middle);
+  r.halves[1] = part(r.rank, middle, end);
+  const std::vector<std::uint8_t> needs = all_needs(tape, ring, r, lists);
   for (int b = 0; b < r.ranks; ++b) {
-    r.blocks.push_back(part(b, tokens.begin(b), tokens.end(b)));
     int first = 0, reach = 0;
     for (int step = 1; step < r.ranks; ++step) {
-      if (!needs((b + step) % r.ranks, tokens.begin(b), tokens.end(b))) continue;
+      if (needs[Route::at((b + step) % r.ranks * r.ranks + b)] == 0) continue;
       if (first == 0) first = step;
       reach = step;
     }
     r.first.push_back(first);
     r.reach.push_back(reach);
   }
-  const std::int64_t begin = tokens.begin(r.rank), end = tokens.end(r.rank), middle = begin + (end - begin) / 2;
-  r.halves[0] = part(r.rank, begin, middle);
-  r.halves[1] = part(r.rank, middle, end);
   return r;
 }
 
@@ -115,10 +125,8 @@ attention::Input input(const Route& r, const Part& part, const float* q, const f
 Operation cost(const Route& r, const Part& part, double products) {
   const attention::Shape s = shape_of(r, part);
   const double heads = static_cast<double>(s.batch * s.heads), width = static_cast<double>(s.head_dim);
-  const double pairs = part.lists != nullptr ? static_cast<double>(part.lists->pairs())
-                                             : heads * static_cast<double>(s.queries) * static_cast<double>(s.keys);
   return {.name = "attention",
-          .flops = 2 * products * pairs * width,
+          .flops = 2 * products * static_cast<double>(part.pairs) * width,
           .bytes = 2 * products * heads * static_cast<double>(2 * s.queries + 2 * s.keys) * width};
 }
 
@@ -142,7 +150,7 @@ class Keys {
     return step == 0 ? own_v_.data() : second(buffers_[step % 2], route_.floats(route_.block_at(step)));
   }
 
-  // The block of this step goes on, the next one comes in.
+  // The block of this step is passed on, the next one comes in.
   void start(int step) {
     const auto bytes = [&](int s) { return route_.floats(route_.block_at(s)) * std::int64_t{sizeof(float)}; };
     const comm::Where here = where(tape_);
@@ -183,11 +191,7 @@ void forward(Tape& tape, comm::Comm& ring, const Route& r, const Tensor& q, cons
         const attention::Partial whole{queries(out.data(), r), lse.data()};
         const attention::Partial some = first ? whole : attention::Partial{queries(part.data(), r), part_lse.data()};
         const attention::Input in = input(r, block, q.data(), keys.keys(step), keys.values(step));
-        if (block.lists == nullptr) {
-          attention::forward_dense(in, some, tape.threads());
-        } else {
-          attention::forward(in, *block.lists, some, tape.threads());
-        }
+        attention::forward(in, block.lists, some, tape.threads());
         if (!first) attention::merge(in.shape, whole, some, tape.threads());
       });
       first = false;
@@ -217,12 +221,7 @@ void one_part(Tape& tape, const Route& r, const Part& part, const Known& known, 
                                          keys_of(dk, r, part),
                                          keys_of(dv, r, part),
                                          true};
-    const attention::Input in = input(r, part, known.q.data(), k, v);
-    if (part.lists == nullptr) {
-      attention::backward_dense(in, gradients, tape.threads());
-    } else {
-      attention::backward(in, *part.lists, gradients, tape.threads());
-    }
+    attention::backward(input(r, part, known.q.data(), k, v), part.lists, gradients, tape.threads());
   });
 }
 
@@ -288,10 +287,12 @@ void backward(Tape& tape, comm::Comm& ring, const Route& r, const Known& known, 
 }  // namespace
 
 Tensor ring_attention(Tape& tape, comm::Comm& ring, const Tensor& q, const Tensor& k, const Tensor& v,
-                      const layout::Cut& tokens, const std::shared_ptr<const KeyLists>& lists) {
+                      const layout::Cut& tokens, const ListsView& lists) {
   REEL_CHECK(q.shape().size() == 4 && k.shape() == q.shape() && v.shape() == q.shape());
   REEL_CHECK(tokens.parts() == ring.size() && tokens.size(ring.rank()) == q.dim(1));
-  const auto route = std::make_shared<Route>(make_route(ring, q, tokens, lists.get()));
+  REEL_CHECK(!lists || (lists.batch() == q.dim(0) && lists.heads() == q.dim(2) && lists.queries() == q.dim(1) &&
+                        lists.keys() == tokens.extent()));
+  const auto route = std::make_shared<Route>(make_route(tape, ring, q, tokens, lists));
   const Tensor out = tape.make(q.shape()), lse = tape.make({q.dim(0), q.dim(2), q.dim(1)});
   forward(tape, ring, *route, q, k, v, out, lse);
   tape.record(out, tape.wants({q, k, v}), [=, &ring](Tape& back, const Tensor& dout) {

@@ -32,8 +32,8 @@ struct Problem : attention::RandomProblem {
 double dense_seconds(Problem& p, Threads& threads) {
   return best_seconds(
       [&] {
-        attention::forward_dense(p.input(), p.result(), threads);
-        attention::backward_dense(p.input(), p.gradients(), threads);
+        attention::forward(p.input(), {}, p.result(), threads);
+        attention::backward(p.input(), {}, p.gradients(), threads);
       },
       kRuns, 0);
 }
@@ -53,10 +53,11 @@ Times sparse_seconds(Problem& p, double share, int granularity, Threads& threads
   in.keep = {static_cast<std::int64_t>(share * static_cast<double>(entries))};
   lists::KeyLists lists;
   const double choose = best_seconds([&] { lists = attention::select(in, threads); }, kRuns, 0);
+  const lists::ListsView keys = lists;
   const double attend = best_seconds(
       [&] {
-        attention::forward(p.input(), lists, p.result(), threads);
-        attention::backward(p.input(), lists, p.gradients(), threads);
+        attention::forward(p.input(), keys, p.result(), threads);
+        attention::backward(p.input(), keys, p.gradients(), threads);
       },
       kRuns, 0);
   return {choose, attend};

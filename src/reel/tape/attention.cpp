@@ -9,21 +9,21 @@ namespace reel::tape {
 
 namespace {
 
-using lists::KeyLists;
+using lists::ListsView;
 
 struct Task {
   attention::Shape shape;
   float scale;
-  std::shared_ptr<const KeyLists> lists;
+  ListsView lists;
   double pairs;  // (query, key) pairs of all heads
 };
 
-Task make_task(const Tensor& q, std::int64_t keys, std::shared_ptr<const KeyLists> lists) {
+Task make_task(const Tensor& q, std::int64_t keys, ListsView lists) {
   Task task;
   task.shape = {q.dim(0), q.dim(2), q.dim(1), keys, q.dim(3)};
   task.scale = 1.0f / std::sqrt(static_cast<float>(q.dim(3)));
-  task.pairs = lists == nullptr ? static_cast<double>(q.dim(0) * q.dim(2) * q.dim(1)) * static_cast<double>(keys)
-                                : static_cast<double>(lists->pairs());
+  task.pairs = lists ? static_cast<double>(lists.pairs())
+                     : static_cast<double>(q.dim(0) * q.dim(2) * q.dim(1)) * static_cast<double>(keys);
   task.lists = std::move(lists);
   return task;
 }
@@ -49,11 +49,7 @@ attention::Input input(const Task& task, const float* q, const float* k, const f
 void forward(const Task& task, const float* q, const float* k, const float* v, float* out, float* lse,
              Threads& threads) {
   const attention::Partial result{view(out, task.shape.queries, task.shape), lse};
-  if (task.lists == nullptr) {
-    attention::forward_dense(input(task, q, k, v), result, threads);
-  } else {
-    attention::forward(input(task, q, k, v), *task.lists, result, threads);
-  }
+  attention::forward(input(task, q, k, v), task.lists, result, threads);
 }
 
 struct Derivatives {
@@ -67,16 +63,12 @@ void backward(const Task& task, const float* q, const float* k, const float* v, 
   const attention::Gradients gradients{
       view(d.dout, queries, task.shape), view(d.out, queries, task.shape), d.lse,
       view(d.dq, queries, task.shape),   view(d.dk, keys, task.shape),     view(d.dv, keys, task.shape)};
-  if (task.lists == nullptr) {
-    attention::backward_dense(input(task, q, k, v), gradients, threads);
-  } else {
-    attention::backward(input(task, q, k, v), *task.lists, gradients, threads);
-  }
+  attention::backward(input(task, q, k, v), task.lists, gradients, threads);
 }
 
 }  // namespace
 
-Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, std::shared_ptr<const KeyLists> lists) {
+Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, ListsView lists) {
   REEL_CHECK(q.shape().size() == 4 && k.shape() == Shape({q.dim(0), k.dim(1), q.dim(2), q.dim(3)}) &&
              v.shape() == k.shape());
   const Task task = make_task(q, k.dim(1), std::move(lists));
@@ -108,7 +100,7 @@ Tensor attention_packed(Tape& tape, const Tensor& q, const Tensor& k, const Tens
   };
   std::vector<Entry> entries;
   for (std::int64_t b = 0; b < batch; ++b) {
-    Task task = make_task(q, starts[b + 1] - starts[b], nullptr);
+    Task task = make_task(q, starts[b + 1] - starts[b], {});
     task.shape.batch = 1;
     task.pairs /= static_cast<double>(batch);
     entries.push_back({std::move(task), b * q.dim(1) * width, starts[b] * width, b * heads * q.dim(1)});

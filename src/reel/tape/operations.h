@@ -16,7 +16,7 @@
 
 #include "reel/kernels/activation.h"
 #include "reel/kernels/rope.h"
-#include "reel/lists/key_lists.h"
+#include "reel/lists/view.h"
 #include "reel/tape/tape.h"
 
 namespace reel::tape {
@@ -79,9 +79,9 @@ Tensor rope(Tape& tape, const Tensor& x, const std::shared_ptr<const RopeAngles>
 
 // --- attention.cpp
 // q [batch, queries, heads, head_dim], k and v [batch, keys, heads, head_dim] -> [batch, queries, heads, head_dim].
-// Scores are scaled by 1 / sqrt(head_dim). Null lists: all keys.
+// Scores are scaled by 1 / sqrt(head_dim). No lists: all keys.
 Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v,
-                 std::shared_ptr<const lists::KeyLists> lists = nullptr);
+                 lists::ListsView lists = {});
 // Keys of all batch entries packed: k and v [all keys, heads, head_dim], entry b has keys starts[b] to starts[b + 1].
 Tensor attention_packed(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v,
                         std::vector<std::int64_t> starts);
