@@ -26,6 +26,8 @@ void add_export(Verb& parser, Action& action);
 
 std::string describe_config(const std::string& section);  // the keys of a run file; "": all
 
+void warn(const std::string& message);  // prints "reel: MESSAGE" on standard error
+
 // What verbs of many ranks say about --parallel and --traffic.
 constexpr const char* kParallelHelp = "how ranks share a clip: dsp=4, ulysses=2,ring=4, ...";
 constexpr const char* kTrafficHelp = "write what every rank sent, by layer, phase, operation and group";

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "reel/app/app.h"
 #include "reel/app/bench.h"
 #include "reel/app/quality.h"
 #include "reel/base/error.h"
@@ -50,7 +51,7 @@ train::RunConfig configuration(const BenchOptions& options, const std::string& a
 }
 
 std::unique_ptr<data::Source> source_of(const train::RunConfig& c) {
-  return data::make_source(c.data, train::format_of(c));
+  return data::make_source(c.data, train::format_of(c), warn);
 }
 
 // What a training step kept.
@@ -151,7 +152,9 @@ void bench_quality(const BenchOptions& given) {
   check_arms(options.arms);
   const train::RunConfig first = configuration(options, "dynamic", 0);
   const train::StepNeed need = train::step_need(first);
-  train::check_memory(first, need, train::available_memory());
+  const double available = train::available_memory();
+  fmt::print("{}\n", train::memory_line(need, available));
+  train::check_memory(first, need, available);
   Quality quality{.model = options.model,
                   .configuration = first.text,
                   .steps = first.train.steps,

@@ -159,7 +159,9 @@ void compare(Bench& bench, const train::RunConfig& config, const train::StepNeed
 void bench_train(const BenchOptions& options) {
   const train::RunConfig config = configuration(options);
   const train::StepNeed need = train::step_need(config);
-  train::check_memory(config, need, train::available_memory());
+  const double available = train::available_memory();
+  fmt::print("{}\n", train::memory_line(need, available));
+  train::check_memory(config, need, available);
   Threads threads(options.threads);
   const std::string name =
       fmt::format("{} {}x{}, {} tokens", config.model.family, config.model.layers, config.model.width(), need.tokens);

@@ -47,6 +47,8 @@ int printed() {
 
 }  // namespace
 
+void warn(const std::string& message) { fmt::print(stderr, "reel: {}\n", message); }
+
 int run(int argc, const char* const* argv) try {
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (words.empty()) throw Error("no verb given", "see 'reel help'");

@@ -111,7 +111,7 @@ void sample(const SampleOptions& o) {
   const bool average = !o.last && fs::exists(checkpoint + "/ema.safetensors");
   model::load_weights(*model, average ? checkpoint + "/ema.safetensors" : checkpoint);
 
-  const auto source = data::make_source(config.data, train::format_of(config));
+  const auto source = data::make_source(config.data, train::format_of(config), warn);
   const std::string caption = caption_of(o, *source);
   const Buffer<float> text = caption.empty() ? train::null_text(*model, config) : source->text_of(caption);
   Buffer<float> texts(text.size() * static_cast<std::size_t>(o.count));
@@ -136,7 +136,7 @@ void sample(const SampleOptions& o) {
   if (controller != nullptr && world.rank() == 0) {
     controller->on_fallback = [told = false](std::int64_t, int layer) mutable {
       if (std::exchange(told, true)) return;
-      fmt::print(stderr, "reel: predicted scores of layer {} are not finite; it is dense for this pass\n", layer);
+      warn(fmt::format("predicted scores of layer {} are not finite; it is dense for this pass", layer));
     };
   }
   long long trained_steps = 0;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "reel/app/app.h"
 #include "reel/app/study.h"
 #include "reel/base/error.h"
 #include "reel/base/progress.h"
@@ -108,7 +109,7 @@ void study_run(const std::string& run, const std::string& json, int thread_count
   Threads threads(thread_count);
   train::Trainer trainer(config, threads);
   const std::int64_t step = train::load_checkpoint(run, trainer).value().step;
-  const auto source = data::make_source(config.data, train::format_of(config));
+  const auto source = data::make_source(config.data, train::format_of(config), warn);
   train::PredictorTable table;
   std::optional<Progress> progress;
   trainer.with_average([&] {

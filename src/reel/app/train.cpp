@@ -5,6 +5,7 @@
 
 #include "reel/app/app.h"
 #include "reel/app/traffic.h"
+#include "reel/app/train_listener.h"
 #include "reel/comm/mpi.h"
 #include "reel/train/checkpoint.h"
 #include "reel/train/run.h"
@@ -30,7 +31,7 @@ void add_train(Verb& parser, Action& action) {
   verb->add_option("--set", options->set, "another value for a key, as train.steps=2000; may be given several times")
       ->type_name("KEY=VALUE");
   verb->add_option("--out", options->out, "folder of the run; default: runs/NAME-OF-THE-FILE")->type_name("FOLDER");
-  verb->add_flag("--resume", options->resume, "go on from the last checkpoint; start where there is none");
+  verb->add_flag("--resume", options->resume, "continue from the last checkpoint; start where there is none");
   verb->add_option("--dump-masks", options->dump_masks, "write the lists of keys of some steps, a file a layer")
       ->type_name("FOLDER");
   verb->add_option("--dump-every", options->dump_every, "of which steps: every n-th")
@@ -46,11 +47,13 @@ void add_train(Verb& parser, Action& action) {
       const std::string out =
           options->out.empty() ? "runs/" + std::filesystem::path(options->file).stem().string() : options->out;
       const std::string checkpoint = options->resume ? train::latest_checkpoint(out) : "";
+      TrainListener listener;
       train::run(train::load_run(options->file, overrides, checkpoint), {.folder = out,
                                                                          .resume = options->resume,
                                                                          .dump_masks = options->dump_masks,
                                                                          .dump_every = options->dump_every,
-                                                                         .world = &session.world()});
+                                                                         .world = &session.world(),
+                                                                         .listener = &listener});
       write_traffic(session.world(), options->traffic);
     };
   });

@@ -76,7 +76,7 @@ TEST_F(Train, WritesARunAndSaysSo) {
   for (const char* each : {"metrics.jsonl", "report.html", "latest/state.json", "samples/step-000002-0.png"}) {
     EXPECT_TRUE(fs::exists(run_ + "/" + each)) << each;
   }
-  expect_mistake({"train", file_, "--out", run_}, {"there is a run already", "--resume"});
+  expect_mistake({"train", file_, "--out", run_}, {"this folder already holds a run", "--resume"});
   const Result longer = reel({"train", file_, "--out", run_, "--resume"});
   EXPECT_EQ(longer.code, 0) << longer.err;
   EXPECT_NE(longer.out.find("resumed at step 2"), std::string::npos) << longer.out;

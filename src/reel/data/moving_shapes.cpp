@@ -72,9 +72,7 @@ std::array<float, 2> centre(const Scene& scene, float time, float width, float h
 }  // namespace
 
 MovingShapes::MovingShapes(const DataConfig& config, const Format& wanted)
-    : Source(wanted, true, warn_on_stderr),
-      seed_(static_cast<std::uint64_t>(config.seed)),
-      validation_(config.validation) {
+    : Source(wanted, true, {}), seed_(static_cast<std::uint64_t>(config.seed)), validation_(config.validation) {
   if (wanted.channels != 3 || wanted.height < 8 || wanted.width < 8) {
     throw Error(
         fmt::format("moving-shapes are pixels: 3 channels and at least 8 x 8, the model wants {} channels, {} x {}",

@@ -1,7 +1,6 @@
 #include "reel/data/source.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "reel/base/error.h"
@@ -34,8 +33,6 @@ void visit(Settings& s, DataConfig& c) {
            "storyboard: a still shot, or a moving one with things passing in front");
 }
 
-void warn_on_stderr(const std::string& message) { std::fprintf(stderr, "reel: %s\n", message.c_str()); }
-
 bool Source::read(Split split, std::int64_t index, Clip& out) {
   REEL_CHECK(index >= 0 && size(split) > 0);
   out.fit(format_);
@@ -46,7 +43,9 @@ bool Source::read(Split split, std::int64_t index, Clip& out) {
     // Broken is not remembered but found out anew in each epoch: another cut may be sound, and whether it is must not
     // depend on what was read before, or a resumed run would see other clips.
     const std::lock_guard lock(mutex_);
-    if (broken_.emplace(split, index % size(split)).second) warn_(fmt::format("skipping a clip: {}", error.what()));
+    if (broken_.emplace(split, index % size(split)).second && warn_) {
+      warn_(fmt::format("skipping a clip: {}", error.what()));
+    }
     return false;
   }
 }
@@ -59,7 +58,7 @@ std::int64_t Source::skipped() const {
 void Source::skip_file(const Error& why) {
   const std::lock_guard lock(mutex_);
   ++broken_files_;
-  warn_(fmt::format("skipping a file: {}", why.what()));
+  if (warn_) warn_(fmt::format("skipping a file: {}", why.what()));
 }
 
 int Source::label_of(const std::string& name) const {

@@ -40,9 +40,8 @@ struct DataConfig {
 
 void visit(Settings& settings, DataConfig& config);
 
-// Gets one line about a clip that is left out, without an end of line; called by whichever thread reads.
+// Gets one line, without its end, about a clip that is left out; called by whichever thread reads. It may be empty.
 using Warn = std::function<void(const std::string&)>;
-void warn_on_stderr(const std::string& message);
 
 class Source {
  public:
@@ -53,7 +52,7 @@ class Source {
   virtual std::int64_t size(Split split) const = 0;
 
   // Clip index % size(split). index / size(split) counts epochs: a video file is cut at another place in each.
-  // False: this one is broken. The first time a clip is found broken, Warn is told.
+  // False: this one is broken. Warn gets a line the first time a clip is found broken.
   bool read(Split split, std::int64_t index, Clip& out);
   std::int64_t skipped() const;  // clips, or files of clips, found broken so far
 
@@ -72,7 +71,7 @@ class Source {
   // Fills every field of `out`, whose buffers have their sizes. An Error: the clip is broken, and why.
   virtual void read_clip(Split split, std::int64_t index, Clip& out) = 0;
   void embed(const std::string& caption, Clip& out) const;  // sets caption and text
-  void skip_file(const Error& why);                         // counts it and tells Warn
+  void skip_file(const Error& why);                         // counts the file and calls Warn
 
  private:
   Format format_;
@@ -84,6 +83,6 @@ class Source {
 
 // `wanted` is what the model takes; `pixels` in it does not matter, the source knows. An Error when the source cannot
 // give it.
-std::unique_ptr<Source> make_source(const DataConfig& config, const Format& wanted, Warn warn = warn_on_stderr);
+std::unique_ptr<Source> make_source(const DataConfig& config, const Format& wanted, Warn warn = {});
 
 }  // namespace reel::data

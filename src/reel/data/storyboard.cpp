@@ -68,7 +68,7 @@ void put_in_front(const Occluder& occluder, std::int64_t frame, Shown& shown) {
 }  // namespace
 
 Storyboard::Storyboard(const DataConfig& config, const Format& wanted)
-    : Source(wanted, true, warn_on_stderr),
+    : Source(wanted, true, {}),
       seed_(static_cast<std::uint64_t>(config.seed)),
       validation_(config.validation),
       style_(config.picture),

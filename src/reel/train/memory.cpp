@@ -98,12 +98,15 @@ double available_memory(const std::string& root) {
   return available;
 }
 
+std::string memory_line(const StepNeed& need, double available, int ranks) {
+  return fmt::format("memory{}: {} = weights {} + gradients {} + optimizer {} + activations {}{}{}",
+                     ranks == 1 ? "" : " of a rank", gigabytes(need.bytes()), gigabytes(need.weights),
+                     gigabytes(need.gradients), gigabytes(need.optimizer), gigabytes(need.activations),
+                     need.lists > 0 ? fmt::format(" + lists of keys {}", gigabytes(need.lists)) : "",
+                     available > 0 ? fmt::format("; {} available", gigabytes(available)) : "");
+}
+
 void check_memory(const RunConfig& config, const StepNeed& need, double available, int ranks) {
-  fmt::print("memory{}: {} = weights {} + gradients {} + optimizer {} + activations {}{}{}\n",
-             ranks == 1 ? "" : " of a rank", gigabytes(need.bytes()), gigabytes(need.weights),
-             gigabytes(need.gradients), gigabytes(need.optimizer), gigabytes(need.activations),
-             need.lists > 0 ? fmt::format(" + lists of keys {}", gigabytes(need.lists)) : "",
-             available > 0 ? fmt::format("; {} available", gigabytes(available)) : "");
   if (available <= 0 || need.bytes() <= available) return;
   std::vector<std::string> help;
   const auto offer = [&](const char* what, const RunConfig& changed) {

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <csignal>
 #include <ctime>
 #include <filesystem>
 #include <optional>
@@ -16,7 +15,6 @@
 
 #include "reel/base/error.h"
 #include "reel/base/launched.h"
-#include "reel/base/progress.h"
 #include "reel/base/timer.h"
 #include "reel/comm/mpi.h"
 #include "reel/files/file.h"
@@ -33,29 +31,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kMostSkipped = 5;
-
-volatile std::sig_atomic_t stop_signal = 0;
-
-// While it lives, the first Ctrl-C or SIGTERM is noted; the second one ends the process as usual.
-class StopSignals {
- public:
-  StopSignals() {
-    stop_signal = 0;
-    struct sigaction action = {};
-    action.sa_handler = [](int signal) { stop_signal = signal; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
-    sigaction(SIGINT, &action, &old_int_);
-    sigaction(SIGTERM, &action, &old_term_);
-  }
-  ~StopSignals() {
-    sigaction(SIGINT, &old_int_, nullptr);
-    sigaction(SIGTERM, &old_term_, nullptr);
-  }
-  bool stop() const { return stop_signal != 0; }
-
- private:
-  struct sigaction old_int_, old_term_;
-};
 
 // Held as long as the process trains in the folder; the system lets go of it however the process ends.
 class Lock {
@@ -96,14 +71,16 @@ sparsity::Controller::Options of_rank_0(comm::Comm& world, const RunConfig& conf
 
 class Run {
  public:
-  Run(const RunConfig& config, const RunOptions& options, Threads& threads, const StepNeed& need, parallel::Team& team)
+  Run(const RunConfig& config, const RunOptions& options, Threads& threads, const StepNeed& need, parallel::Team& team,
+      Listener& listener)
       : config_(config),
         folder_(options.folder),
         need_(need),
         team_(team),
+        listener_(listener),
         root_(team.world().rank() == 0),
         trainer_(config, threads, of_rank_0(team.world(), config, need, threads), &team),
-        source_(data::make_source(config.data, format_of(config), warns(team))),
+        source_(data::make_source(config.data, format_of(config), warns())),
         state_(options.resume ? load_checkpoint(folder_, trainer_).value_or(RunState{}) : RunState{}),
         loader_(*source_, {config.train.batch, static_cast<std::uint64_t>(config.train.seed), state_.data_position,
                            trainer_.first_clip(), trainer_.own_clips()}),
@@ -115,7 +92,6 @@ class Run {
     fs::create_directories(folder_ + "/tensorboard");
     events_.emplace(folder_ + "/tensorboard", first);
     peak_ = kernels::peak_flops(threads);
-    progress_.emplace("train", config.train.steps, Progress::Options{.first = state_.step});
     write_file_atomically(folder_ + "/config.toml", config.text);
     if (trainer_.sparsity() != nullptr) {
       trainer_.sparsity()->on_fallback = [this](std::int64_t step, int layer) { fell_back(step, layer); };
@@ -125,14 +101,12 @@ class Run {
   }
 
   bool train() {
-    const StopSignals signals;
     const TrainConfig& t = config_.train;
     const Timer wall;
     const double before = state_.wall_seconds;
-    if (root_ && state_.step > 0) fmt::print("resumed at step {}\n", state_.step);
-    std::fflush(stdout);
+    if (root_) listener_.begun(state_.step);
     if (state_.step == 0 && t.validate_every > 0) validate();
-    bool stop = all_stop(signals);
+    bool stop = all_stop();
     while (state_.step < t.steps && !stop) {
       one_step();
       state_.wall_seconds = before + wall.seconds();
@@ -143,26 +117,23 @@ class Run {
       }
       state_.wall_seconds = before + wall.seconds();
       if (due(t.checkpoint_every) || last) save();
-      stop = all_stop(signals);
+      stop = all_stop();
     }
-    if (stop) save();  // a signal may come at any point, before the first step too
+    if (stop) save();  // this may be before the first step
     const bool done = state_.step >= t.steps;
-    if (!root_) return done;
-    progress_->finish();
-    fmt::print("{} at step {} of {}: {}/latest, {}/report.html\n", done ? "done" : "stopped", state_.step, t.steps,
-               folder_, folder_);
+    if (root_) listener_.ended({.done = done, .step = state_.step, .steps = t.steps, .folder = folder_});
     return done;
   }
 
  private:
-  // The ranks of a sequence group read the same clips: one of them tells what is wrong with a clip.
-  static data::Warn warns(parallel::Team& team) {
-    if (team.sequence().rank() == 0) return data::warn_on_stderr;
-    return [](const std::string&) {};
+  // The ranks of a sequence group read the same clips: one of them says what is wrong with a clip.
+  data::Warn warns() const {
+    if (team_.sequence().rank() != 0) return {};
+    return [this](const std::string& message) { listener_.notice(message); };
   }
-  // Whether any rank was told to stop: all of them have to stop after the same step.
-  bool all_stop(const StopSignals& signals) {
-    double stop = signals.stop() ? 1 : 0;
+  // Whether any rank was asked to stop: all of them have to stop after the same step.
+  bool all_stop() {
+    double stop = listener_.stop() ? 1 : 0;
     if (team_.world().size() > 1) team_.world().all_reduce({&stop, 1});
     return stop != 0;
   }
@@ -196,19 +167,14 @@ class Run {
           {metric::kTokensPerSecond, rate},
           {metric::kShareOfPeak, share}});
     if (trainer_.sparsity() != nullptr) note_sparsity(report);
-    const std::string suffix =
-        fmt::format("loss {:.4f}{}  lr {:.1e}  norm {:.2f}  {:.0f} tokens/s  {:.0f} % of peak{}", report.loss,
-                    std::isnan(validation_) ? "" : fmt::format(" (validation {:.4f})", validation_), report.lr,
-                    report.gradient_norm, rate, 100 * share,
-                    trainer_.sparsity() != nullptr ? fmt::format("  {:.0f} % of keys", 100 * report.kept) : "");
-    progress_->update(state_.step, suffix);
-    // For logs, where the bar is silent: a line now and then.
-    if (!::isatty(STDERR_FILENO) && (log_.seconds() > 10 || state_.step == 1 || state_.step == config_.train.steps)) {
-      const double left = static_cast<double>(config_.train.steps - state_.step) * seconds;
-      fmt::print("step {}/{}  {}  left {}\n", state_.step, config_.train.steps, suffix, format_duration(left));
-      std::fflush(stdout);
-      log_ = Timer();
-    }
+    listener_.stepped({.step = state_.step,
+                       .steps = config_.train.steps,
+                       .report = report,
+                       .seconds = seconds,
+                       .tokens_per_second = rate,
+                       .share_of_peak = share,
+                       .validation = validation_,
+                       .sparse = trainer_.sparsity() != nullptr});
   }
 
   void note_sparsity(const StepReport& report) {
@@ -234,12 +200,11 @@ class Run {
     heads_->write(state_.step, row);
   }
 
-  // The first one is told, all are counted (note_sparsity).
+  // The listener gets the first one; all are counted (note_sparsity).
   void fell_back(std::int64_t step, int layer) {
     if (std::exchange(told_fallback_, true)) return;
-    progress_->erase();
-    fmt::print(stderr, "reel: after step {}: predicted scores of layer {} are not finite; it is dense for this pass\n",
-               step, layer);
+    listener_.notice(fmt::format(
+        "after step {}: predicted scores of layer {} are not finite; it is dense for this pass", step, layer));
   }
 
   void dump_lists() {
@@ -259,11 +224,7 @@ class Run {
   void skipped(const StepReport& report) {
     ++state_.skipped;
     ++state_.skipped_in_row;
-    if (root_) {
-      progress_->erase();
-      fmt::print(stderr, "reel: step {}: loss {}, gradient norm {}: not finite, the step is skipped ({} in a row)\n",
-                 state_.step, report.loss, report.gradient_norm, state_.skipped_in_row);
-    }
+    if (root_) listener_.skipped({state_.step, report.loss, report.gradient_norm, state_.skipped_in_row});
     if (state_.skipped_in_row < kMostSkipped) return;
     const std::string latest = latest_checkpoint(folder_);
     throw Error(
@@ -289,7 +250,8 @@ class Run {
   std::string folder_;
   StepNeed need_;
   parallel::Team& team_;
-  const bool root_;  // writes and talks
+  Listener& listener_;
+  const bool root_;  // writes, and tells the listener
   Trainer trainer_;
   std::unique_ptr<data::Source> source_;
   RunState state_;
@@ -301,8 +263,6 @@ class Run {
   std::optional<report::MetricsFile> heads_;
   bool told_fallback_ = false;
   double peak_ = 0;
-  std::optional<Progress> progress_;
-  Timer log_;
   double validation_ = std::nan("");
 };
 
@@ -318,32 +278,33 @@ bool run(const RunConfig& config, const RunOptions& options) {
   parallel::Team team(world, parallel::parse_plan(config.parallel.plan));
   const StepNeed need = step_need(config, world.rank(), world.size());
   const bool root = world.rank() == 0;
+  Listener silent;
+  Listener& listener = options.listener != nullptr ? *options.listener : silent;
   std::optional<Lock> lock;
   if (root) {
-    if (world.size() > 1) {
-      fmt::print("{} ranks: {} for each clip{}, {} data-parallel\n", world.size(), team.sequence().size(),
-                 team.plan().text().empty() ? "" : " (" + team.plan().text() + ")", team.data().size());
-    }
-    fmt::print("{}: {} layers, width {}, {} tokens a step, {:.1f} GFLOP{} ({:.0f} % attention)\n", config.model.family,
-               config.model.layers, config.model.width(), need.tokens, need.flops / 1e9,
-               world.size() > 1 ? " a rank" : "", 100 * need.attention_flops / need.flops);
-    check_memory(config, need, available_memory() / launched().on_host, world.size());
-    std::fflush(stdout);
+    const double available = available_memory() / launched().on_host;
+    listener.started({.config = config,
+                      .need = need,
+                      .available = available,
+                      .ranks = world.size(),
+                      .ranks_of_clip = team.sequence().size(),
+                      .plan = team.plan().text()});
+    check_memory(config, need, available, world.size());
     make_folder(options.folder, "--out");
     lock.emplace(options.folder);
   }
   world.barrier();
   const std::string latest = latest_checkpoint(options.folder);
   if (!options.resume && !latest.empty()) {
-    throw Error(fmt::format("{}: there is a run already", options.folder),
-                "go on with --resume, or choose another --out");
+    throw Error(fmt::format("{}: this folder already holds a run", options.folder),
+                "use --resume to continue it, or choose another --out");
   }
   world.barrier();  // nobody writes before everybody has looked
   RunConfig present = config;
   if (!latest.empty()) present.train.start_from.clear();  // what it began with may be gone by now
   Threads threads(config.train.threads > 0 ? static_cast<int>(config.train.threads) : default_threads());
   comm::poll_while_computing(threads, world);
-  return Run(present, options, threads, need, team).train();
+  return Run(present, options, threads, need, team, listener).train();
 }
 
 }  // namespace reel::train

@@ -5,7 +5,6 @@
 #include <sys/mount.h>
 
 #include <cmath>
-#include <thread>
 
 #include "reel/attention/testing.h"
 #include "reel/base/testing.h"
@@ -23,6 +22,33 @@ using testing::Process;
 using testing::small_run;
 
 constexpr int kStopped = 10;
+
+// Writes the story down, a line for each thing it is told, and stops the run after `stop_after` steps.
+class Told : public Listener {
+ public:
+  explicit Told(std::int64_t stop_after = -1) : stop_after_(stop_after) {}
+  void started(const Started& run) override {
+    tell("started {} steps, {} tokens, {} ranks", run.config.train.steps, run.need.tokens, run.ranks);
+  }
+  void begun(std::int64_t step) override { tell("begun {}", last_ = step); }
+  void stepped(const Stepped& s) override { tell("step {} of {}", last_ = s.step, s.steps); }
+  void skipped(const Skipped& s) override { tell("skipped {}, {} in a row", s.step, s.in_row); }
+  void notice(const std::string& message) override { tell("notice {}", message); }
+  void ended(const Ended& run) override { tell("{} {} of {}", run.done ? "done" : "stopped", run.step, run.steps); }
+  bool stop() override { return last_ == stop_after_; }
+
+  std::string story;
+
+ private:
+  template <class... Of>
+  void tell(fmt::format_string<Of...> text, Of&&... of) {
+    const std::string line = fmt::format(text, std::forward<Of>(of)...) + "\n";
+    story += line;
+    fmt::print("{}", line);
+    std::fflush(stdout);
+  }
+  std::int64_t stop_after_, last_ = -1;
+};
 
 std::string latest(const std::string& run) { return fs::path(latest_checkpoint(run)).filename(); }
 
@@ -63,9 +89,11 @@ class Training : public testing::Files {
     return small_run("wan", all);
   }
   // A run in a process of its own.
-  std::unique_ptr<Process> start(const RunConfig& c, const std::string& name, bool resume) const {
-    return std::make_unique<Process>(path(name + ".log"), [this, c, name, resume] {
-      return run(c, {path(name), resume}) ? 0 : kStopped;
+  std::unique_ptr<Process> start(const RunConfig& c, const std::string& name, bool resume,
+                                 std::int64_t stop_after = -1) const {
+    return std::make_unique<Process>(path(name + ".log"), [this, c, name, resume, stop_after] {
+      Told told(stop_after);
+      return run(c, {.folder = path(name), .resume = resume, .listener = &told}) ? 0 : kStopped;
     });
   }
   std::string log(const std::string& name) const { return read_file(path(name + ".log")); }
@@ -122,43 +150,43 @@ TEST_F(Run, KilledAndResumedEndsWithTheSameBits) {
   }
   const std::string steps = fmt::format("train.steps={}", last_step(folder) + 3);
   ASSERT_EQ(start(config({steps, "train.threads=2"}), "killed", true)->wait(), 0) << log("killed");
-  EXPECT_NE(log("killed").find("resumed at step"), std::string::npos) << log("killed");
+  EXPECT_EQ(log("killed").find("\nbegun 0\n"), std::string::npos) << log("killed");
   ASSERT_EQ(start(config({steps}), "straight", false)->wait(), 0) << log("straight");
   expect_same_end(path("straight"), folder);
 }
 
-// Stopped by a signal: a checkpoint at once, run() gives false, and the rest of the run is as if nothing had been.
-TEST_F(Run, ASignalSavesACheckpointAndTheRunGoesOnFromThere) {
-  for (const int signal : {SIGTERM, SIGINT}) {
-    const std::string name = signal == SIGTERM ? "terminated" : "interrupted", folder = path(name);
-    const auto process = start(config({"train.steps=100000", "train.checkpoint_every=0"}), name, false);
-    ASSERT_TRUE(process->wait_until([&] { return last_step(folder) >= 3; })) << log(name);
-    process->send(signal);
-    EXPECT_EQ(process->wait(), kStopped) << log(name);
-    EXPECT_EQ(latest(folder), fmt::format("step-{:06}", last_step(folder)));
-    EXPECT_NE(log(name).find("stopped at step"), std::string::npos) << log(name);
-    const RunConfig rest = config({fmt::format("train.steps={}", last_step(folder) + 3), "train.checkpoint_every=0"});
-    ASSERT_EQ(start(rest, name, true)->wait(), 0) << log(name);
-    ASSERT_EQ(start(rest, "straight " + name, false)->wait(), 0) << log("straight " + name);
-    expect_same_end(path("straight " + name), folder);
+// Stopped: a checkpoint at once, run() gives false, and the rest of the run is as if nothing had been. Also before the
+// first step, where there is nothing to lose.
+TEST_F(Run, AStopSavesACheckpointAndTheRunContinuesFromThere) {
+  for (const std::int64_t after : {0, 3}) {
+    const std::string name = fmt::format("stopped {}", after);
+    ASSERT_EQ(start(config({"train.steps=100000", "train.checkpoint_every=0"}), name, false, after)->wait(), kStopped)
+        << log(name);
+    EXPECT_EQ(latest(path(name)), fmt::format("step-{:06}", after));
+    ASSERT_EQ(start(config(), name, true)->wait(), 0) << log(name);
+    expect_same_end(straight_, path(name));
   }
 }
 
-// Before the first step, while held-out clips are measured: there is nothing to lose, but what was promised is there.
-TEST_F(Run, ASignalBeforeTheFirstStepLeavesACheckpoint) {
-  const RunConfig c = config({"data.validation=1000"});
-  Process process(path("early.log"), [&] {
-    std::thread([] {
-      struct sigaction now = {};
-      while (sigaction(SIGTERM, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) std::this_thread::yield();
-      ::kill(::getpid(), SIGTERM);
-    }).detach();
-    return run(c, {path("early"), false}) ? 0 : kStopped;
-  });
-  EXPECT_EQ(process.wait(), kStopped) << log("early");
-  EXPECT_EQ(latest(path("early")), "step-000000") << log("early");
-  ASSERT_EQ(start(config(), "early", true)->wait(), 0) << log("early");
-  expect_same_end(straight_, path("early"));
+TEST_F(Run, TheListenerHearsTheStoryInOrder) {
+  const std::string start = "started 3 steps, 16 tokens, 1 ranks\n";
+  const RunOptions anew = {.folder = path("run")}, again = {.folder = path("run"), .resume = true};
+  const auto story = [](const RunConfig& c, RunOptions options, std::int64_t stop_after) {
+    Told told(stop_after);
+    options.listener = &told;
+    EXPECT_EQ(run(c, options), stop_after < 0);
+    return told.story;
+  };
+  const RunConfig c = config({"train.steps=3"});
+  EXPECT_EQ(story(c, anew, 2), start + "begun 0\nstep 1 of 3\nstep 2 of 3\nstopped 2 of 3\n");
+  EXPECT_EQ(story(c, again, -1), start + "begun 2\nstep 3 of 3\ndone 3 of 3\n");
+  EXPECT_EQ(story(c, again, -1), start + "begun 3\ndone 3 of 3\n");
+}
+
+TEST_F(Run, NobodyIsToldAndNothingIsPrinted) {
+  Process process(path("quiet.log"), [&] { return run(config({"train.steps=3"}), {path("run"), false}) ? 0 : 1; });
+  EXPECT_EQ(process.wait(), 0);
+  EXPECT_EQ(log("quiet"), "");
 }
 
 TEST_F(Run, AnExistingRunNeedsResume) {
@@ -167,7 +195,7 @@ TEST_F(Run, AnExistingRunNeedsResume) {
   EXPECT_EQ(message_of([&] {
               run(c, {path("run"), false});
             }),
-            path("run") + ": there is a run already | go on with --resume, or choose another --out");
+            path("run") + ": this folder already holds a run | use --resume to continue it, or choose another --out");
   EXPECT_TRUE(run(c, {path("run"), true})) << "all steps are done already";
   // A run that was killed before its first checkpoint may be started anew; its metrics go.
   ASSERT_EQ(start(config({"train.checkpoint_every=0", "train.lr=0"}), "dead", false)->wait(), 0);
@@ -231,8 +259,8 @@ TEST_F(Broken, FiveStepsInARowThatAreNotFiniteEndTheRun) {
   ASSERT_EQ(start(latents(), "run", true)->wait(), 2) << log("run");
   const std::string text = log("run");
   for (int step = 4; step <= 8; ++step) {
-    EXPECT_NE(text.find(fmt::format("reel: step {}: loss ", step)), std::string::npos) << text;
-    EXPECT_NE(text.find(fmt::format("not finite, the step is skipped ({} in a row)", step - 3)), std::string::npos);
+    const std::string both = fmt::format("step {0} of 12\nskipped {0}, {1} in a row\n", step, step - 3);
+    EXPECT_NE(text.find(both), std::string::npos) << both << text;
   }
   EXPECT_NE(
       text.find("step 8: 5 steps in a row with a loss or gradients that are not finite | the weights are those of "

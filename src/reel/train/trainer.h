@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "reel/base/record.h"
 #include "reel/optim/optimizer.h"
@@ -113,7 +114,10 @@ lists::TokenOrder token_order(const RunConfig& config);
 // stands for / in tests.
 double available_memory(const std::string& root = "");
 
-// Prints what the run needs and throws an Error where that cannot fit: with what would help and how much.
+// "memory: 1.2 GB = weights 0.3 GB + ...; 8.1 GB available", of one of `ranks`. The last part is left out where
+// `available` is 0, which means unknown.
+std::string memory_line(const StepNeed& need, double available, int ranks = 1);
+// Throws an Error where that cannot fit, whose hint says what would help and by how much.
 void check_memory(const RunConfig& config, const StepNeed& need, double available, int ranks = 1);
 
 }  // namespace reel::train
