@@ -331,6 +331,35 @@ TEST(Attention, PartsOfTheKeysMergeToTheWhole) {
   expect_gradients_match(ring, want);
 }
 
+// A part of the lists, written out for comparison: ranges that cut groups and tiles, heads in another order.
+TEST(Attention, ViewsGiveTheBitsOfTheirListsWrittenOut) {
+  Threads threads(2);
+  const std::vector<std::int32_t> items = {1}, heads = {3, 0, 2};
+  for (const int granularity : {1, lists::kTileKeys}) {
+    const lists::KeyLists all = lists::testing::mixed_lists(2, 4, 400, 1000, granularity, 8);
+    std::vector<std::int32_t> groups;
+    for (std::int32_t g = 0; g < all.groups(); ++g) groups.push_back(g);
+    for (const auto& [begin, end] :
+         {std::pair<std::int64_t, std::int64_t>{0, 1000}, {0, 640}, {100, 900}, {330, 340}, {500, 500}}) {
+      const lists::testing::Part part = {items, heads, groups, 30, 390, begin, end};
+      const lists::ListsView view =
+          lists::ListsView(all).some_items(items).some_heads(heads).some_queries(30, 390).some_keys(begin, end);
+      const lists::ListsView copied = lists::testing::copied_part(all, part);
+      Problem a({1, 3, 360, end - begin, 64}, 9), b({1, 3, 360, end - begin, 64}, 9);
+      for (auto& [p, lists] : {std::pair<Problem*, const lists::ListsView*>{&a, &view}, {&b, &copied}}) {
+        forward(p->input(), *lists, p->partial(), threads);
+        backward(p->input(), *lists, p->gradients(), threads);
+      }
+      for (auto member : {&Problem::out, &Problem::lse, &Problem::dq, &Problem::dk, &Problem::dv}) {
+        const Array &got = a.*member, &want = b.*member;
+        ASSERT_EQ(got.size(), want.size());
+        EXPECT_TRUE(got.size() == 0 || std::memcmp(got.data(), want.data(), got.size() * sizeof(float)) == 0)
+            << "granularity " << granularity << ", keys " << begin << " to " << end;
+      }
+    }
+  }
+}
+
 TEST(Attention, MergeGivesTheSameBitsForAnyNumberOfThreads) {
   const Shape shape{2, 2, 700, 9, 16};
   Problem one(shape, 1), many(shape, 1), other(shape, 2);
@@ -380,6 +409,10 @@ TEST(Attention, ImpossibleShapesAndStridesAreErrorsWithAHint) {
   EXPECT_NE(hint_of({1, 2, 10, 9, 64}, fits), "");
   EXPECT_NE(hint_of({1, 2, -1, 10, 64}, fits), "");
   Problem p({1, 2, 10, 10, 64}, 1);
+  lists::KeyLists outside = lists::random_lists(1, 2, 10, {0, 10}, 0.5, 1, 1);
+  outside.keys.back() = 10;
+  EXPECT_THROW(forward(p.input(), outside, p.partial(), threads), Error);
+  EXPECT_THROW(backward(p.input(), outside, p.gradients(), threads), Error);
   Input in = p.input();
   in.k.row = 32;
   const auto hint = [](const auto& work) {

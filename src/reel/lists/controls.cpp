@@ -9,6 +9,7 @@
 #include "reel/base/error.h"
 #include "reel/base/random.h"
 #include "reel/base/sized.h"
+#include "reel/lists/draw.h"
 
 namespace reel::lists {
 
@@ -22,16 +23,6 @@ KeyLists repeated(const TokenOrder& order, std::int64_t batch, std::int64_t head
     for (const auto& list : lists) builder.add(list);
   }
   return builder.finish();
-}
-
-void add_item(KeyListsBuilder& builder, const KeyLists& lists, std::int64_t b) {
-  for (std::int64_t h = 0; h < lists.heads; ++h) {
-    if (lists.dense(b, h)) {
-      builder.add_dense_head();
-      continue;
-    }
-    for (std::int64_t g = 0; g < lists.groups(); ++g) builder.add(lists.list(b, h, g));
-  }
 }
 
 }  // namespace
@@ -61,17 +52,11 @@ double held_share(const TokenOrder& order, std::span<const std::int32_t> always,
   return sum / static_cast<double>(order.groups() * order.tokens());
 }
 
-KeyLists some_items(const KeyLists& lists, std::int64_t first, std::int64_t count) {
-  KeyListsBuilder builder(count, lists.heads, lists.keys_tokens, lists.group_starts, lists.granularity);
-  for (std::int64_t b = first; b < first + count; ++b) add_item(builder, lists, b);
-  return builder.finish();
-}
-
 KeyLists mixed_items(const KeyLists& lists, const KeyLists& others, std::span<const std::uint8_t> others_of) {
   REEL_CHECK(lists.granularity == others.granularity && lists.group_starts == others.group_starts);
   KeyListsBuilder builder(lists.batch, lists.heads, lists.keys_tokens, lists.group_starts, lists.granularity);
   for (std::int64_t b = 0; b < lists.batch; ++b) {
-    add_item(builder, others_of[static_cast<std::size_t>(b)] != 0 ? others : lists, b);
+    for (std::int64_t h = 0; h < lists.heads; ++h) builder.add_head(others_of[sized(b)] != 0 ? others : lists, b, h);
   }
   return builder.finish();
 }
@@ -98,19 +83,8 @@ KeyLists window_lists(const TokenOrder& order, std::int64_t batch, std::int64_t 
   std::vector<std::vector<std::int32_t>> lists;
   std::vector<std::pair<double, std::int32_t>> near(sized(order.tokens()));
   for (std::int64_t g = 0; g < order.groups(); ++g) {
-    const std::int32_t first = order.group_starts[sized(g)], end = order.group_starts[sized(g) + 1];
-    std::array<double, 3> middle{};
-    for (std::int32_t token = first; token < end; ++token) {
-      for (int axis = 0; axis < 3; ++axis) {
-        middle[axis] += static_cast<double>(order.position(token)[axis]) / static_cast<double>(end - first);
-      }
-    }
-    for (std::int64_t i = 0; i < order.tokens(); ++i) {
-      const auto p = order.position(i);
-      double distance = 0;
-      for (int axis = 0; axis < 3; ++axis) distance += std::pow(static_cast<double>(p[axis]) - middle[axis], 2);
-      near[sized(i)] = {distance, static_cast<std::int32_t>(i)};
-    }
+    const std::vector<double> distances = squared_distances(order, g);
+    for (std::size_t i = 0; i < near.size(); ++i) near[i] = {distances[i], static_cast<std::int32_t>(i)};
     const std::vector<std::int32_t> held = held_tokens(order, g, always);
     for (const std::int32_t token : held) near[sized(token)].first = -1;
     const std::size_t kept = std::max(sized(budget_of(share, order.tokens())), held.size());
@@ -124,7 +98,7 @@ KeyLists window_lists(const TokenOrder& order, std::int64_t batch, std::int64_t 
 }
 
 KeyLists random_own_lists(const TokenOrder& order, std::int64_t batch, std::int64_t heads, double share,
-                          std::uint64_t seed, std::span<const std::int32_t> always) {
+                          std::uint64_t seed, std::span<const std::int32_t> always, std::int64_t before) {
   const Random random(seed);
   const std::int64_t tokens = order.tokens(), budget = budget_of(share, tokens);
   std::vector<std::vector<std::int32_t>> held;
@@ -132,24 +106,10 @@ KeyLists random_own_lists(const TokenOrder& order, std::int64_t batch, std::int6
   KeyListsBuilder builder(batch, heads, tokens, order.group_starts);
   std::vector<std::int32_t> list;
   std::uint64_t draw = 0;
-  for (std::int64_t i = 0; i < batch * heads; ++i) {
+  for (std::int64_t i = 0; i < (before + batch) * heads; ++i) {
     for (const std::vector<std::int32_t>& kept : held) {
-      // Selection sampling (Knuth, algorithm S) among the others: ascending without sorting.
-      const auto size = static_cast<std::int64_t>(kept.size());
-      std::int64_t wanted = std::max<std::int64_t>(0, budget - size), others = tokens - size;
-      auto next = kept.begin();
-      list.clear();
-      for (std::int32_t token = 0; token < tokens; ++token) {
-        if (next != kept.end() && *next == token) {
-          ++next;
-          list.push_back(token);
-        } else if (wanted > 0 &&
-                   static_cast<std::int64_t>(random.below(draw++, static_cast<std::uint64_t>(others--))) < wanted) {
-          list.push_back(token);
-          --wanted;
-        }
-      }
-      builder.add(list);
+      draw_list(random, draw, tokens, budget, kept, list);
+      if (i >= before * heads) builder.add(list);
     }
   }
   return builder.finish();

@@ -1,5 +1,5 @@
-// Lists of keys that need no scores (the controls), and what all lists share: a budget of keys, and tokens that they
-// hold whatever it is: those of the group's own tile and `always` (tokens, ascending).
+// Lists of keys that need no scores (the controls), and what all lists share: a budget of keys, and the tokens that
+// they hold whatever the budget is, which are those of the group's own tile and `always` (ascending).
 #pragma once
 
 #include <cstdint>
@@ -19,24 +19,23 @@ std::int64_t budget_of(double share, std::int64_t n);
 // What every list of group g holds: the tokens of its tile and those of `always`, ascending.
 std::vector<std::int32_t> held_tokens(const TokenOrder& order, std::int64_t g, std::span<const std::int32_t> always);
 
-// How much that is, of all keys and mean over groups, where entries are `granularity` tokens.
+// The share of all keys that these are on average over the groups, where entries are `granularity` tokens.
 double held_share(const TokenOrder& order, std::span<const std::int32_t> always, int granularity);
 
-// Those of `count` batch items.
-KeyLists some_items(const KeyLists& lists, std::int64_t first, std::int64_t count);
-// Those of `lists`, but for batch items b with others_of[b], which are those of `others`; both are alike.
+// Takes batch item b from `others` where others_of[b] is set, else from `lists`. Both have the same heads, groups and
+// granularity.
 KeyLists mixed_items(const KeyLists& lists, const KeyLists& others, std::span<const std::uint8_t> others_of);
 
 // The tokens of some frames, in tile order, ascending.
 std::vector<std::int32_t> tokens_of_frames(const TokenOrder& order, std::span<const std::int64_t> frames);
 
 // All of the following have budget_of(share, tokens) tokens a list, or what every list holds where that is more.
-// For every head the same: the tokens nearest to the middle of the tile.
+// The tokens nearest to the middle of the tile, the same for every head.
 KeyLists window_lists(const TokenOrder& order, std::int64_t batch, std::int64_t heads, double share,
                       std::span<const std::int32_t> always = {});
-// Drawn for every list.
+// Drawn for every list: the lists of `batch` items, where `before` items are drawn before them.
 KeyLists random_own_lists(const TokenOrder& order, std::int64_t batch, std::int64_t heads, double share,
-                          std::uint64_t seed, std::span<const std::int32_t> always = {});
+                          std::uint64_t seed, std::span<const std::int32_t> always = {}, std::int64_t before = 0);
 // What every list holds, and nothing else.
 KeyLists own_lists(const TokenOrder& order, std::int64_t batch, std::int64_t heads,
                    std::span<const std::int32_t> always = {});

@@ -134,5 +134,29 @@ TEST(RandomOwnLists, AreDrawnForEveryListAndFollowTheSeed) {
   EXPECT_TRUE(testing::same(random_own_lists(order, 1, 1, 0.01, 1), own_lists(order, 1, 1))) << "below one tile";
 }
 
+TEST(RandomOwnLists, OfSomeItemsAreThoseOfAll) {
+  const TokenOrder order = tile_order({5, 6, 9}, {2, 4, 4});
+  const KeyLists all = random_own_lists(order, 5, 2, 0.4, 3), some = random_own_lists(order, 2, 2, 0.4, 3, {}, 3);
+  for (std::int64_t i = 0; i < 2 * 2 * order.groups(); ++i) {
+    const std::int64_t b = i / order.groups() / 2, h = i / order.groups() % 2, g = i % order.groups();
+    EXPECT_EQ(list(some, b, h, g), list(all, b + 3, h, g));
+  }
+}
+
+TEST(MixedItems, TakesHeadsAsTheyAre) {
+  const TokenOrder order = tile_order({4, 4, 4}, {2, 4, 4});
+  KeyListsBuilder builder(3, 2, order.tokens(), order.group_starts);
+  for (int b = 0; b < 3; ++b) {
+    builder.add_dense_head();
+    for (std::int64_t g = 0; g < order.groups(); ++g) builder.add(List{b});
+  }
+  const KeyLists some = builder.finish(), others = own_lists(order, 3, 2);
+  const KeyLists mixed = mixed_items(some, others, std::vector<std::uint8_t>{0, 1, 0});
+  for (std::int64_t b = 0; b < 3; ++b) {
+    EXPECT_EQ(mixed.dense(b, 0), b != 1);
+    EXPECT_EQ(list(mixed, b, 1, 1), list(b == 1 ? others : some, b, 1, 1));
+  }
+}
+
 }  // namespace
 }  // namespace reel::lists

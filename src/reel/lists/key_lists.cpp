@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "reel/base/random.h"
+#include "reel/lists/draw.h"
 
 namespace reel::lists {
 
@@ -206,6 +207,11 @@ void KeyListsBuilder::add_dense_head() {
   lists_.offsets.insert(lists_.offsets.end(), static_cast<std::size_t>(groups), lists_.offsets.back());
 }
 
+void KeyListsBuilder::add_head(const KeyLists& lists, std::int64_t b, std::int64_t h) {
+  if (lists.dense(b, h)) return add_dense_head();
+  for (std::int64_t g = 0; g < lists.groups(); ++g) add(lists.list(b, h, g));
+}
+
 KeyLists KeyListsBuilder::finish() {
   lists_.check();
   return std::move(lists_);
@@ -236,29 +242,6 @@ QueryLists transpose(const KeyLists& lists) {
   return out;
 }
 
-KeyLists intersect(const KeyLists& lists, std::int64_t begin, std::int64_t end) {
-  lists.check();
-  const int tile = lists.granularity;
-  if (begin < 0 || end < begin || end > lists.keys_tokens) {
-    throw Error(fmt::format("keys {} to {} of {}", begin, end, lists.keys_tokens), "choose a range inside the keys");
-  }
-  if (begin != end && (begin % tile != 0 || (end % tile != 0 && end != lists.keys_tokens))) {
-    throw Error(fmt::format("keys {} to {} cut through a tile of {} keys", begin, end, tile),
-                fmt::format("cut at multiples of {}, or use token lists", tile));
-  }
-  const auto low = static_cast<std::int32_t>(begin / tile),
-             high = begin == end ? low : static_cast<std::int32_t>((end + tile - 1) / tile);
-  KeyLists out{lists.batch, lists.heads, end - begin, tile, lists.group_starts, {0}, {}, lists.dense_heads};
-  out.offsets.reserve(lists.offsets.size());
-  for (std::size_t i = 0; i + 1 < lists.offsets.size(); ++i) {
-    const auto first = lists.keys.begin() + lists.offsets[i], last = lists.keys.begin() + lists.offsets[i + 1];
-    for (auto key = std::lower_bound(first, last, low); key != last && *key < high; ++key)
-      out.keys.push_back(*key - low);
-    out.offsets.push_back(static_cast<std::int64_t>(out.keys.size()));
-  }
-  return out;
-}
-
 KeyLists random_lists(std::int64_t batch, std::int64_t heads, std::int64_t keys_tokens,
                       std::vector<std::int32_t> group_starts, double share, int granularity, std::uint64_t seed) {
   if (!(share >= 0 && share <= 1))
@@ -272,14 +255,7 @@ KeyLists random_lists(std::int64_t batch, std::int64_t heads, std::int64_t keys_
   std::vector<std::int32_t> list;
   std::uint64_t draw = 0;
   for (std::int64_t i = 0; i < lists; ++i) {
-    list.clear();
-    // Selection sampling (Knuth, algorithm S): ascending without sorting.
-    for (std::int64_t e = 0, left = want; e < entries && left > 0; ++e) {
-      if (static_cast<std::int64_t>(random.below(draw++, static_cast<std::uint64_t>(entries - e))) < left) {
-        list.push_back(static_cast<std::int32_t>(e));
-        --left;
-      }
-    }
+    draw_list(random, draw, entries, want, {}, list);
     builder.add(list);
   }
   return builder.finish();

@@ -1,4 +1,5 @@
-// Which keys each group of queries attends to: the one currency of sparsity, plan, parallel and attention.
+// Which keys each group of queries attends to: the one currency of sparsity, plan, parallel and attention. Kernels look
+// at lists, or at a part of them, through a view (view.h).
 //
 // Queries come in groups of consecutive tokens (group_starts, any sizes, shared by all heads). List (b, h, g) holds the
 // keys that group g of head h of batch item b attends to: keys[offsets[i] .. offsets[i + 1]) with i = (b * heads + h) *
@@ -44,7 +45,7 @@ struct KeyLists {
                                    static_cast<std::size_t>(offsets[i + 1] - offsets[i]));
   }
 
-  // Key tokens of one list (all of them for a dense head): how many, and which, ascending, in place of what `out` held.
+  // Key tokens of one list (all tokens for a dense head): how many, and which, ascending, in place of what `out` held.
   std::int64_t tokens(std::int64_t b, std::int64_t h, std::int64_t g) const;
   void tokens(std::int64_t b, std::int64_t h, std::int64_t g, std::vector<std::int32_t>& out) const;
   // Query-key pairs of one head and of everything.
@@ -52,7 +53,9 @@ struct KeyLists {
   std::int64_t pairs() const;
   double density() const;  // pairs() over batch * heads * queries * keys; 1 where there is nothing
 
-  // Throws Error where a promise above is broken: what, in which list, what to do. Cheap beside any use of the lists.
+  // Throws an Error where a promise above is broken, which says what is wrong in which list and what to do. Builders
+  // and readers of files check what they return, and the first view checks what it is given. That is cheap compared
+  // with any use of the lists.
   void check() const;
 };
 
@@ -67,14 +70,16 @@ class KeyListsBuilder {
   KeyListsBuilder(std::int64_t batch, std::int64_t heads, std::int64_t keys_tokens,
                   std::vector<std::int32_t> group_starts, int granularity = 1);
   void add(std::span<const std::int32_t> entries);  // the next list
-  void add_dense_head();                            // all groups of the next head
-  KeyLists finish();                                // checked
+  void add_dense_head();                            // the next head, whose groups attend to all keys
+  // The next head, as it is in lists with the same groups, keys and granularity.
+  void add_head(const KeyLists& lists, std::int64_t b, std::int64_t h);
+  KeyLists finish();  // checked
 
  private:
   KeyLists lists_;
 };
 
-// The same relation seen from the keys: entry e of head (b, h) is attended to by groups
+// The same relation seen from the keys. Entry e of head (b, h) is attended to by groups
 // groups[offsets[i] .. offsets[i + 1]) with i = (b * heads + h) * entries + e, ascending. Dense heads have empty lists.
 struct QueryLists {
   std::int64_t batch = 1, heads = 0, entries = 0;
@@ -88,16 +93,12 @@ struct QueryLists {
 };
 QueryLists transpose(const KeyLists& lists);
 
-// The part of the lists that lies in key tokens [begin, end), counted from begin. With tiles, begin must be the start
-// of one and end the end of one (or of the keys). Dense heads stay dense.
-KeyLists intersect(const KeyLists& lists, std::int64_t begin, std::int64_t end);
-
 // Lists of `share` of the keys, drawn uniformly without repetition; the same for the same seed.
 KeyLists random_lists(std::int64_t batch, std::int64_t heads, std::int64_t keys_tokens,
                       std::vector<std::int32_t> group_starts, double share, int granularity, std::uint64_t seed);
 
 void save(const KeyLists& lists, const std::string& path);
-void add_to(SafetensorsWriter& writer, const KeyLists& lists);  // the file form, beside other tensors; refers to lists
+void add_to(SafetensorsWriter& writer, const KeyLists& lists);  // the file form, next to other tensors; refers to lists
 KeyLists load_key_lists(const std::string& path);
 
 }  // namespace reel::lists

@@ -71,7 +71,7 @@ TEST(KeyLists, ListsThatCannotBeBuiltAreErrorsFromTheStart) {
   EXPECT_THROW(KeyListsBuilder(std::int64_t{1} << 40, std::int64_t{1} << 40, 4, {0, 2}), Error);
 }
 
-TEST(KeyLists, BadListsAreNotTurnedOrCut) {
+TEST(KeyLists, BadListsAreNotTurned) {
   for (const auto& spoil : std::vector<std::function<void(KeyLists&)>>{
            [](KeyLists& l) { l.keys[0] = -1; }, [](KeyLists& l) { l.offsets.back() += 3; },
            [](KeyLists& l) { l.group_starts.clear(); }, [](KeyLists& l) { l.granularity = 0; },
@@ -79,15 +79,7 @@ TEST(KeyLists, BadListsAreNotTurnedOrCut) {
     KeyLists lists = small();
     spoil(lists);
     EXPECT_THROW(transpose(lists), Error);
-    EXPECT_THROW(intersect(lists, 0, 6), Error);
   }
-}
-
-TEST(KeyLists, NoKeysMayBeAnywhere) {  // a rank may have none
-  KeyListsBuilder builder(1, 1, 100, {0, 2}, 64);
-  builder.add(std::vector<std::int32_t>{0, 1});
-  const KeyLists lists = builder.finish();
-  for (const std::int64_t at : {0, 49, 64, 100}) EXPECT_EQ(intersect(lists, at, at).pairs(), 0) << at;
 }
 
 TEST(KeyLists, CountsPairsAndShortTiles) {
@@ -139,26 +131,6 @@ TEST(KeyLists, TransposeNamesTheSamePairs) {
     EXPECT_EQ(want, got);
     EXPECT_FALSE(want.empty());
   }
-}
-
-TEST(KeyLists, IntersectionsOfAllPiecesHoldEveryPairOnce) {
-  for (int granularity : {1, 64}) {
-    const KeyLists lists = testing::mixed_lists(1, 4, 50, 300, granularity, 4);
-    std::int64_t pairs = 0;
-    for (const auto& [begin, end] : {std::pair<std::int64_t, std::int64_t>{0, 64}, {64, 256}, {256, 256}, {256, 300}}) {
-      const KeyLists part = intersect(lists, begin, end);
-      part.check();
-      EXPECT_EQ(part.keys_tokens, end - begin);
-      pairs += part.pairs();
-    }
-    EXPECT_EQ(pairs, lists.pairs());
-  }
-  EXPECT_THROW(intersect(small(), 5, 11), Error);
-  EXPECT_THROW(intersect(small(), 5, 4), Error);
-  EXPECT_THROW(intersect(dense_lists(1, 1, 4, 300), -1, 4), Error);
-  KeyListsBuilder tiles(1, 1, 300, {0, 4}, 64);
-  tiles.add(std::vector<std::int32_t>{1});
-  EXPECT_THROW(intersect(tiles.finish(), 10, 300), Error);
 }
 
 TEST(KeyLists, RandomListsHaveTheWantedShareAndAreReproducible) {

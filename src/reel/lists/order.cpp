@@ -1,10 +1,12 @@
 #include "reel/lists/order.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "reel/base/error.h"
 #include "reel/base/random.h"
+#include "reel/base/sized.h"
 
 namespace reel::lists {
 
@@ -77,6 +79,24 @@ std::vector<std::int32_t> sample_queries(const TokenOrder& order, std::int64_t s
     for (std::int64_t s = 0; s < samples; ++s) chosen.push_back(tokens[static_cast<std::size_t>(s) % tokens.size()]);
   }
   return chosen;
+}
+
+std::vector<double> squared_distances(const TokenOrder& order, std::int64_t group) {
+  const std::int32_t first = order.group_starts[sized(group)], end = order.group_starts[sized(group) + 1];
+  std::array<double, 3> middle{};
+  for (std::int32_t token = first; token < end; ++token) {
+    for (std::size_t axis = 0; axis < 3; ++axis) {
+      middle[axis] += static_cast<double>(order.position(token)[axis]) / static_cast<double>(end - first);
+    }
+  }
+  std::vector<double> squares;
+  for (std::int64_t i = 0; i < order.tokens(); ++i) {
+    const auto p = order.position(i);
+    double square = 0;
+    for (std::size_t axis = 0; axis < 3; ++axis) square += std::pow(static_cast<double>(p[axis]) - middle[axis], 2);
+    squares.push_back(square);
+  }
+  return squares;
 }
 
 std::vector<std::int64_t> spread_groups(const TokenOrder& order, std::int64_t count, std::uint64_t seed) {

@@ -33,6 +33,9 @@ TokenOrder tile_order(const std::array<std::int64_t, 3>& grid, const std::array<
 // tokens repeat theirs.
 std::vector<std::int32_t> sample_queries(const TokenOrder& order, std::int64_t samples);
 
+// The squared distance of every token, in tile order, to the middle of a tile: the mean of its tokens' positions.
+std::vector<double> squared_distances(const TokenOrder& order, std::int64_t group);
+
 // `count` groups (all where there are fewer), one drawn from each of as many equal parts of the order, ascending.
 std::vector<std::int64_t> spread_groups(const TokenOrder& order, std::int64_t count, std::uint64_t seed);
 

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <numeric>
+#include <optional>
+
 #include "reel/parallel/attention.h"
 #include "reel/parallel/testing.h"
 #include "reel/tape/operations.h"
@@ -17,8 +20,10 @@ struct Result {
   std::vector<float> out, dq, dk, dv;
 };
 
-// q, k, v [batch, tokens, heads, head_dim] whole on every rank go in; on one rank, or cut by `team`.
-Result attend(const Shape& shape, const std::shared_ptr<const KeyLists>& lists, Team* team) {
+// q, k, v [batch, tokens, heads, head_dim] whole on every rank go in; on one rank, or on `team`, evenly or as `tokens`
+// are cut.
+Result attend(const Shape& shape, const std::shared_ptr<const KeyLists>& lists, Team* team,
+              const std::optional<layout::Cut>& tokens = {}) {
   Threads threads(1);
   testing::poll_from(threads);
   tape::Pool pool;
@@ -32,7 +37,7 @@ Result attend(const Shape& shape, const std::shared_ptr<const KeyLists>& lists, 
     if (team == nullptr) {
       out = tape::attention(tape, q, k, v, lists);
     } else {
-      const layout::Cut cut = layout::even_cut(shape[1], team->sequence().size());
+      const layout::Cut cut = tokens ? *tokens : layout::even_cut(shape[1], team->sequence().size());
       const Share share = share_of(*team, cut, shape[2]);
       const auto own = [&](const Tensor& x) { return split(tape, team->sequence(), x, 1, cut); };
       out =
@@ -82,6 +87,42 @@ TEST(ManyRanks, AttentionIsThatOfOneRankForEveryFactorisation) {
         testing::expect_parity(many.dv, one.dv);
       }
     }
+  }
+}
+
+TEST(ManyRanks, SharesHaveEveryPairOnce) {
+  for (const Plan& plan : testing::factorisations(world().size())) {
+    Team team(world(), plan);
+    for (const Shape& shape : {Shape{2, 37, 3, 16}, {1, 3, 2, 8}}) {
+      const auto lists = mixed_lists(shape, 1);
+      const Share share = share_of(team, layout::even_cut(shape[1], world().size()), shape[2]);
+      const std::int64_t own = share.of(lists).pairs();
+      std::vector<std::int64_t> all(static_cast<std::size_t>(world().size()));
+      world().all_gather_v(&own, all.data(), std::vector<std::int64_t>(all.size(), sizeof(own)));
+      EXPECT_EQ(std::accumulate(all.begin(), all.end(), std::int64_t{0}), lists->pairs()) << plan.text();
+    }
+  }
+}
+
+// Rank 0 has no tokens, the keys of the last rank are needed by nobody, and some groups lie on two ranks.
+TEST(ManyRanks, RanksWithoutQueriesAndBlocksThatNobodyNeeds) {
+  const int n = world().size();
+  Team team(world(), {.ring = n});
+  layout::Cut cut{{0, 0}};
+  for (int r = 1; r < n; ++r) cut.starts.push_back(r * 70);  // tiles of 64 keys are cut
+  const Shape shape = {1, cut.extent(), 2, 8};
+  for (const int granularity : {1, lists::kTileKeys}) {
+    lists::KeyListsBuilder builder(1, 2, shape[1], lists::uniform_groups(shape[1], 9), granularity);
+    for (std::int64_t i = 0; i < 2 * ((shape[1] + 8) / 9); ++i) {
+      const bool some = n > 2 && i % 3 != 1;
+      builder.add(some ? std::vector<std::int32_t>{0} : std::vector<std::int32_t>{});
+    }
+    const auto lists = std::make_shared<KeyLists>(builder.finish());
+    const Result one = attend(shape, lists, nullptr), many = attend(shape, lists, &team, cut);
+    testing::expect_parity(many.out, one.out);
+    testing::expect_parity(many.dq, one.dq, testing::largest(one.dv));
+    testing::expect_parity(many.dk, one.dk, testing::largest(one.dv));
+    testing::expect_parity(many.dv, one.dv);
   }
 }
 

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <vector>
 
 #include "reel/base/sized.h"
-#include "reel/lists/controls.h"
-#include "reel/predict/weights.h"
+#include "reel/predict/judge.h"
 
 namespace reel::predict {
 
@@ -41,7 +39,7 @@ void FoundKeys::add(const FoundKeys& other, double times) {
 }
 
 FoundKeys found_keys(const ProfileInput& in, Threads& threads) {
-  const std::size_t count = std::max<std::size_t>(1, sized(lists::budget_of(in.size, in.keys)));
+  const std::size_t count = keys_of_share(in.size, in.keys);
   FoundKeys mean;
   const float* low_q = in.low_q;
   const double groups = static_cast<double>(in.groups.size());
@@ -51,30 +49,23 @@ FoundKeys found_keys(const ProfileInput& in, Threads& threads) {
         in.q + first * in.q_stride, in.k, in.q_stride, in.k_stride, queries, in.keys, in.head_dim, in.scale};
     const ScoreInput guess{low_q, in.low_k, in.rank, in.rank, queries, in.keys, in.rank, in.scale};
     low_q += queries * in.rank;
+    const Judge judge(truth, held_keys({first, end}, in.always), threads);
     // Scores order keys whose weights are too small for f32, too.
-    const Buffer<float> scores = scores_of(truth, threads), rows = softmax_rows(truth, threads);
-    const Buffer<float> guessed = scores_of(guess, threads);
+    const Buffer<float> scores = scores_of(truth, threads), guessed = scores_of(guess, threads);
     const auto row = [&](const Buffer<float>& all, std::int64_t i) {
       return std::span<const float>(all).subspan(sized(i * in.keys), sized(in.keys));
     };
     std::vector<FoundKeys> each(sized(queries));
     threads.run(queries, [&](std::int64_t i, int) {
-      each[sized(i)] = found_by_query(row(scores, i), row(rows, i), row(guessed, i), count);
+      each[sized(i)] = found_by_query(row(scores, i), row(judge.rows(), i), row(guessed, i), count);
     });
     for (const FoundKeys& one : each) mean.add(one, 1 / (groups * static_cast<double>(queries)));
 
-    const Buffer<float> weights = group_weights(rows, in.keys, threads);
-    Buffer<float> order = group_weights(softmax_rows(guess, threads), in.keys, threads);
-    const double best = mass_of(weights, largest(weights, count));
-    mean.group_mass += mass_of(weights, largest(order, count)) / best / groups;
-    std::size_t held = 0;
-    const auto hold = [&](std::int64_t key) {
-      held += order[sized(key)] < std::numeric_limits<float>::max() ? 1 : 0;
-      order[sized(key)] = std::numeric_limits<float>::max();
-    };
-    for (std::int64_t key = first; key < end; ++key) hold(key);
-    for (const std::int32_t key : in.always) hold(key);
-    mean.list_mass += mass_of(weights, largest(order, std::max(count, held))) / best / groups;
+    const Buffer<float> order = group_weights(softmax_rows(guess, threads), in.keys, threads);
+    const auto of = static_cast<double>(count);
+    const double best = mass_of_keys(judge.weights(), {}, of);
+    mean.group_mass += mass_of_keys(judge.weights(), order, of) / best / groups;
+    mean.list_mass += judge.covered(order, in.size) / best / groups;
   }
   return mean;
 }

@@ -35,9 +35,9 @@ TEST(FoundKeys, AreThoseOfDoublePrecision) {
   in.low_q = some.data(), in.low_k = low_k.data();
   const FoundKeys found = found_keys(in, layer.threads);
   const testing::Found want = layer.found(predictor, *clip);
-  EXPECT_NEAR(found.recall, want.recall, 2e-3) << "a key in 51 of one query in ten, by the rounding of f32";
+  EXPECT_NEAR(found.recall, want.recall, 2e-3) << "a key in 52 of one query in ten, by the rounding of f32";
   EXPECT_NEAR(found.query_mass, want.mass, 1e-3);
-  EXPECT_NEAR(found.group_mass, found.query_mass, 1e-6) << "a query is a group of one";
+  EXPECT_NEAR(found.group_mass, found.query_mass, 1e-3) << "a query is a group of one, up to the width of a bucket";
   EXPECT_LT(found.recall, 0.95);
   EXPECT_GT(found.recall, 0.2);
 }

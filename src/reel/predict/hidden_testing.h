@@ -156,7 +156,7 @@ class WanLayer {
   static std::vector<std::size_t> heaviest(const std::vector<double>& scores) {
     std::vector<std::size_t> order(scores.size());
     std::iota(order.begin(), order.end(), 0);
-    const auto middle = order.begin() + static_cast<std::ptrdiff_t>(order.size() / 10);
+    const auto middle = order.begin() + static_cast<std::ptrdiff_t>((order.size() + 9) / 10);
     std::nth_element(order.begin(), middle, order.end(), [&](auto a, auto b) { return scores[a] > scores[b]; });
     return {order.begin(), middle};
   }

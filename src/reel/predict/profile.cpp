@@ -6,46 +6,34 @@
 
 #include "reel/base/buffer.h"
 #include "reel/kernels/elementwise.h"
-#include "reel/predict/weights.h"
+#include "reel/predict/judge.h"
 
 namespace reel::predict {
 
-namespace {
-
-// Puts what a list holds in any case before everything else. Entries are blocks of `size` keys; returns how many.
-std::size_t put_first(std::span<float> order, std::pair<std::int64_t, std::int64_t> own,
-                      std::span<const std::int32_t> always, std::int64_t size) {
-  constexpr float kFirst = 4096;  // a group has at most 1,024 queries, and each gives a key 1 at most
-  const auto put = [&](std::int64_t key) { order[static_cast<std::size_t>(key / size)] = kFirst; };
-  for (std::int64_t key = own.first; key < own.second; ++key) put(key);
-  for (const std::int32_t key : always) put(key);
-  return static_cast<std::size_t>(std::count(order.begin(), order.end(), kFirst));
+std::vector<std::int32_t> held_keys(std::pair<std::int64_t, std::int64_t> own, std::span<const std::int32_t> always) {
+  std::vector<std::int32_t> held(always.begin(), always.end());
+  for (std::int64_t key = own.first; key < own.second; ++key) held.push_back(static_cast<std::int32_t>(key));
+  return held;
 }
-
-}  // namespace
 
 HeadProfile profile_head(const ProfileInput& in, Threads& threads) {
   HeadProfile profile;
   profile.predicted.resize(in.low_q == nullptr ? 0 : in.samples.size());
-  const double keys = static_cast<double>(in.keys);
   const float* low_q = in.low_q;
   for (const std::pair<std::int64_t, std::int64_t>& own : in.groups) {
     const std::int64_t first = own.first, queries = own.second - first;
-    const Buffer<float> p = softmax_rows(
-        {in.q + first * in.q_stride, in.k, in.q_stride, in.k_stride, queries, in.keys, in.head_dim, in.scale}, threads);
-    if (kernels::any_not_finite(p, threads)) {
+    const Judge judge(
+        {in.q + first * in.q_stride, in.k, in.q_stride, in.k_stride, queries, in.keys, in.head_dim, in.scale},
+        held_keys(own, in.always), threads);
+    if (!judge.finite()) {
       profile.covered = std::numeric_limits<double>::quiet_NaN();
       return profile;
     }
-    const QueryLook look = look_at_queries(p, in.keys, in.mass);
+    const QueryLook look = look_at_queries(judge.rows(), in.keys, in.mass);
     profile.query_sparsity += look.sparsity;
     profile.overlap += look.overlap;
-    const Buffer<float> weights = group_weights(p, in.keys, threads);
-    profile.needed += keys_for_mass(weights, {}, in.mass) / keys;
-    std::vector<float> order(weights.begin(), weights.end());
-    const std::size_t held = put_first(order, own, in.always, 1);
-    const auto count = std::max(held, static_cast<std::size_t>(std::clamp(std::ceil(in.size * keys), 1.0, keys)));
-    profile.covered += mass_of_keys(weights, order, static_cast<double>(count));
+    profile.needed += keys_for_mass(judge.weights(), {}, in.mass) / static_cast<double>(in.keys);
+    profile.covered += judge.covered(judge.weights(), in.size);
     for (std::size_t choice = 0; choice < profile.predicted.size(); ++choice) {
       HeadProfile::Predicted& predicted = profile.predicted[choice];
       predicted.samples = in.samples[choice];
@@ -54,14 +42,10 @@ HeadProfile profile_head(const ProfileInput& in, Threads& threads) {
           in.keys, threads);
       if (kernels::any_not_finite(guess, threads)) std::fill(guess.begin(), guess.end(), 0.0f);
       low_q += predicted.samples * in.rank;
-      predicted.recall += recall(weights, guess, count);
-      std::vector<float> tiles = block_sums(guess);
-      const auto held_tiles = static_cast<double>(put_first(tiles, own, in.always, lists::kTileKeys));
-      put_first(guess, own, in.always, 1);
-      predicted.needed += std::max(0.0, keys_for_mass(weights, guess, in.mass) - static_cast<double>(held)) / keys;
-      predicted.needed_tiles +=
-          lists::kTileKeys * std::max(0.0, keys_for_mass(block_sums(weights), tiles, in.mass) - held_tiles) / keys;
-      predicted.covered += mass_of_keys(weights, guess, static_cast<double>(count));
+      predicted.recall += judge.recall(guess, in.size);
+      predicted.needed += judge.needed(guess, in.mass);
+      predicted.needed_tiles += judge.needed_tiles(guess, in.mass);
+      predicted.covered += judge.covered(guess, in.size);
     }
   }
   const double n = static_cast<double>(std::max<std::size_t>(in.groups.size(), 1));

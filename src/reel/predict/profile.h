@@ -49,6 +49,9 @@ struct ProfileInput {
   double size = 0.1;  // of the lists whose coverage is asked for, as a share; at least what they hold in any case
 };
 
+// What the lists of a group hold in any case: its own tokens, and what is always kept.
+std::vector<std::int32_t> held_keys(std::pair<std::int64_t, std::int64_t> own, std::span<const std::int32_t> always);
+
 HeadProfile profile_head(const ProfileInput& in, Threads& threads);
 
 // The share of the true mass that lists cover, mean over the groups asked for: [heads][batch], 1 for dense heads.

@@ -98,10 +98,9 @@ Chooser::Lists Chooser::choose(const predict::Seen& seen, Threads& threads) {
     const std::uint64_t seed = controller_.options_.seed * 1000003 + static_cast<std::uint64_t>(pass.step) * 1009 +
                                static_cast<std::uint64_t>(seen.layer);
     // Drawn one clip after another: those of other ranks, too.
-    const std::int64_t all = seen.ranks != nullptr ? seen.ranks->clip_starts.back() : seen.batch;
-    const std::int64_t first = seen.ranks != nullptr ? seen.ranks->clip_starts[sized(seen.ranks->group)] : 0;
-    return std::make_shared<KeyLists>(lists::some_items(
-        lists::random_own_lists(tiles_->order, all, shape_.heads, share, seed, tiles_->always), first, seen.batch));
+    const std::int64_t before = seen.ranks != nullptr ? seen.ranks->clip_starts[sized(seen.ranks->group)] : 0;
+    return std::make_shared<KeyLists>(
+        lists::random_own_lists(tiles_->order, seen.batch, shape_.heads, share, seed, tiles_->always, before));
   }
   if (config_.mode == "static") {
     if (!has_averages(seen.layer)) return nullptr;
@@ -171,12 +170,11 @@ Chooser::Lists Chooser::dynamic_lists(const predict::Seen& seen, Threads& thread
   for (std::int64_t b = 0; b < seen.batch; ++b) {
     for (std::int64_t h = 0; h < shape_.heads; ++h) {
       const auto at = where.find(h);
-      if (at == where.end() || at->second.first->dense(b, at->second.second)) {
+      if (at == where.end()) {
         builder.add_dense_head();
-        continue;
+      } else {
+        builder.add_head(*at->second.first, b, at->second.second);
       }
-      for (std::int64_t g = 0; g < tiles_->order.groups(); ++g)
-        builder.add(at->second.first->list(b, at->second.second, g));
     }
   }
   return std::make_shared<KeyLists>(builder.finish());

@@ -139,11 +139,7 @@ ChosenLists choose_lists(const ChooseListsInput& in, Threads& threads) {
       builder.add_dense_head();
     } else {
       const lists::KeyLists one = lists_of_head(in, q, k, fit, sampled, samples, threads);
-      for (std::int64_t g = 0; g < order.groups(); ++g) {
-        if (one.dense(0, 0)) break;
-        builder.add(one.list(0, 0, g));
-      }
-      if (one.dense(0, 0)) builder.add_dense_head();
+      builder.add_head(one, 0, 0);
     }
     for (std::size_t i = 0; i < seen.size(); ++i) {
       const std::int64_t first = order.group_starts[sized(seen[i])];

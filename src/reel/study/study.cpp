@@ -11,8 +11,8 @@
 #include "reel/kernels/elementwise.h"
 #include "reel/kernels/gather.h"
 #include "reel/kernels/gemm.h"
+#include "reel/predict/judge.h"
 #include "reel/predict/qk_predictor.h"
-#include "reel/predict/weights.h"
 
 namespace reel::study {
 
@@ -52,21 +52,19 @@ class Group {
         first_(in.order->group_starts[sized(group)]),
         queries_(in.order->group_starts[sized(group) + 1] - first_),
         keys_(in.order->tokens()),
-        rows_(predict::softmax_rows(
-            {in.q + first_ * in.head_dim, in.k, in.head_dim, in.head_dim, queries_, keys_, in.head_dim, scale(in)},
-            threads)) {
-    if (kernels::any_not_finite(rows_, threads)) {
-      throw Error("scores of q and k are beyond what f32 holds", "is there a norm or a scale that was left out?");
+        judge_({in.q + first_ * in.head_dim, in.k, in.head_dim, in.head_dim, queries_, keys_, in.head_dim, scale(in)},
+               {}, threads) {
+    if (!judge_.finite()) {
+      throw Error("scores of q and k overflow f32", "save q and k after their norm, and apply the softmax scale");
     }
-    weights_ = predict::group_weights(rows_, keys_, threads);
-    if (in.v != nullptr) output_ = attend(rows_, in.v, keys_);
+    if (in.v != nullptr) output_ = attend(rows(), in.v, keys_);
   }
 
   std::int64_t first() const { return first_; }
   std::int64_t queries() const { return queries_; }
-  const Buffer<float>& rows() const { return rows_; }
-  const Buffer<float>& weights() const { return weights_; }
-  std::span<const float> row(std::int64_t i) const { return {rows_.data() + i * keys_, sized(keys_)}; }
+  const Buffer<float>& rows() const { return judge_.rows(); }
+  const Buffer<float>& weights() const { return judge_.weights(); }
+  std::span<const float> row(std::int64_t i) const { return {rows().data() + i * keys_, sized(keys_)}; }
 
   // Weights by the numbers of a low-rank predictor; those beyond `depth` of each row are left out.
   Buffer<float> guessed(const float* low_q, const float* low_k, std::int64_t stride, std::int64_t depth) const {
@@ -78,17 +76,16 @@ class Group {
 
   // Adds 1 / `of` of what this order of the keys is worth.
   void judge(PredictorStudy& into, std::span<const float> guess, double of) const {
-    const double keys = static_cast<double>(keys_);
-    const auto count = sized(std::clamp<std::int64_t>(std::llround(in_.size * keys), 1, keys_));
-    into.needed += std::ceil(predict::keys_for_mass(weights_, guess, in_.mass)) / keys / of;
-    into.covered += predict::mass_of_keys(weights_, guess, static_cast<double>(count)) / of;
-    into.recall += predict::recall(weights_, guess, count) / of;
+    into.needed += judge_.needed(guess, in_.mass) / of;
+    into.covered += judge_.covered(guess, in_.size) / of;
+    into.recall += judge_.recall(guess, in_.size) / of;
     into.carried.resize(HeadStudy::kShares.size());
     for (std::size_t i = 0; i < into.carried.size(); ++i) {
-      into.carried[i] += predict::mass_of_keys(weights_, guess, HeadStudy::kShares[i] * keys) / of;
+      into.carried[i] += judge_.covered(guess, HeadStudy::kShares[i]) / of;
     }
-    into.error +=
-        (in_.v != nullptr ? error(predict::largest(guess, count)) : std::numeric_limits<double>::quiet_NaN()) / of;
+    into.error += (in_.v != nullptr ? error(predict::largest(guess, predict::keys_of_share(in_.size, keys_)))
+                                    : std::numeric_limits<double>::quiet_NaN()) /
+                  of;
   }
 
  private:
@@ -140,24 +137,13 @@ class Group {
   const StudyInput& in_;
   Threads& threads_;
   std::int64_t first_, queries_, keys_;
-  Buffer<float> rows_, weights_, output_;
+  predict::Judge judge_;
+  Buffer<float> output_;
 };
 
-std::vector<float> nearness(const lists::TokenOrder& order, std::int64_t first, std::int64_t queries) {
-  std::array<double, 3> middle{};
-  for (std::int64_t i = first; i < first + queries; ++i) {
-    for (std::size_t axis = 0; axis < 3; ++axis) {
-      middle[axis] += static_cast<double>(order.position(i)[axis]) / static_cast<double>(queries);
-    }
-  }
+std::vector<float> nearness(const lists::TokenOrder& order, std::int64_t g) {
   std::vector<float> near;
-  for (std::int64_t i = 0; i < order.tokens(); ++i) {
-    double square = 0;
-    for (std::size_t axis = 0; axis < 3; ++axis) {
-      square += std::pow(static_cast<double>(order.position(i)[axis]) - middle[axis], 2);
-    }
-    near.push_back(static_cast<float>(1 / (1 + square)));
-  }
+  for (const double square : lists::squared_distances(order, g)) near.push_back(static_cast<float>(1 / (1 + square)));
   return near;
 }
 
@@ -169,7 +155,7 @@ LowPair closed_numbers(const StudyInput& in, Threads& threads) {
   closed.learn(seen, true, threads);
   LowPair low{rank, Buffer<float>(sized(tokens * rank)), Buffer<float>(sized(tokens * rank))};
   if (!closed.knows(0)) {
-    throw Error("moments of q and k are beyond what f32 holds", "is there a norm or a scale that was left out?");
+    throw Error("moments of q and k overflow f32", "save q and k after their norm, and apply the softmax scale");
   }
   std::vector<std::int32_t> all(sized(tokens));
   std::iota(all.begin(), all.end(), 0);
@@ -238,7 +224,7 @@ HeadStudy study_head(const StudyInput& in, Threads& threads) {
     if (in.hidden != nullptr) {
       judge("hidden", group.guessed(in.hidden->q.data(), in.hidden->k.data(), in.hidden->rank, in.hidden->rank));
     }
-    judge("nearest", nearness(order, group.first(), group.queries()));
+    judge("nearest", nearness(order, g));
     std::vector<float> random(sized(order.tokens()));
     Random(in.seed, 3 + static_cast<std::uint64_t>(g)).fill_uniform(random);
     judge("random", random);

@@ -145,9 +145,8 @@ TEST(Study, SmallHeadsAndFewTokensWork) {
     EXPECT_EQ(study.predictor("rank 4").recall, 1) << tokens;
     EXPECT_EQ(study.queries.queries, std::min<std::int64_t>(tokens, 64));
     EXPECT_LE(study.queries.needed / static_cast<double>(study.queries.queries), 1);
-    const double keys = study.predictor("true").needed * static_cast<double>(tokens);
-    const double groups = static_cast<double>((tokens + 63) / 64);
-    EXPECT_NEAR(keys * groups, std::max(1.0, std::round(keys * groups)), 1e-9) << "whole keys";
+    EXPECT_LE(study.predictor("true").needed, 1);
+    EXPECT_GE(study.predictor("true").needed * static_cast<double>(tokens), 0.9 - 1e-9) << "0.9 of the only key";
   }
 }
 
