@@ -56,21 +56,20 @@ data::Batch random_batch(const train::RunConfig& config) {
   return batch;
 }
 
+// What has rows of its own.
+bool is_large(const Work& work) { return is_self_attention(work) || is_cross_attention(work) || is_product(work); }
+bool is_small(const Work& work) { return !is_large(work); }
+
 // The best of some steps.
 struct Step {
   double seconds = 0;
-  std::vector<Total> totals;
-  double kept = 1;        // share of query-key pairs that attention looked at
+  std::vector<Record> records;
+  double kept = 1;        // share of the query-key pairs that self-attention looked at
   double peak_bytes = 0;  // of the pool and what is beside it for as long as the run lasts
   double resident = 0;    // of the process at most while it trained; 0 where the system does not say
 
-  Total of(const std::string& name) const {
-    for (const Total& total : totals) {
-      if (total.name == name) return total;
-    }
-    return {};
-  }
-  double rest() const { return seconds - of("attention").seconds - of("linear").seconds; }
+  Total of(const Wanted& wanted) const { return total_of(records, wanted); }
+  double rest() const { return seconds - of(is_large).seconds; }
 };
 
 // With warm_up, a first step is not counted: it fills the memory pool, and where keys are chosen it profiles.
@@ -87,7 +86,7 @@ Step measure(const train::RunConfig& config, const train::StepNeed& need, std::i
     const double seconds = timer.seconds();
     if (i == 0 || (best.seconds > 0 && seconds >= best.seconds)) continue;
     best.seconds = seconds;
-    best.totals = recorder.totals();
+    best.records = recorder.records();
     best.kept = kept;
   }
   best.peak_bytes = need.weights + need.gradients + need.optimizer + static_cast<double>(trainer.pool().peak_bytes());
@@ -97,15 +96,14 @@ Step measure(const train::RunConfig& config, const train::StepNeed& need, std::i
 
 void add_rows(Bench& bench, const std::string& name, const Step& step, const train::StepNeed& need,
               const Step* dense = nullptr) {
-  const double flops = need.flops - (1 - step.kept) * need.attention_flops;
   BenchRow row{.name = name,
                .seconds = step.seconds,
-               .flops = flops,
+               .flops = need.flops_with(step.kept),
                .more = {{"peak_bytes", step.peak_bytes},
                         {"peak_resident_bytes", step.resident},
                         {"tokens_per_second", static_cast<double>(need.tokens) / step.seconds},
-                        {"attention_share_of_flops", need.attention_flops / need.flops},
-                        {"attention_share_of_step", step.of("attention").seconds / step.seconds},
+                        {"attention_share_of_flops", need.self_attention_share()},
+                        {"attention_share_of_step", step.of(is_self_attention).seconds / step.seconds},
                         {"rest_share_of_step", step.rest() / step.seconds}}};
   if (dense != nullptr) {
     row.speedup = dense->seconds / step.seconds;
@@ -114,15 +112,16 @@ void add_rows(Bench& bench, const std::string& name, const Step& step, const tra
     row.more["peak_resident_over_dense"] = dense->resident > 0 ? step.resident / dense->resident : 0;
   }
   bench.add(row);
-  const Total attention = step.of("attention"), linear = step.of("linear");
+  const Total attention = step.of(is_self_attention), cross = step.of(is_cross_attention), linear = step.of(is_product);
   bench.add({.name = "  attention, forward and backward", .seconds = attention.seconds, .flops = attention.flops});
+  if (cross.count > 0) bench.add({.name = "  cross-attention", .seconds = cross.seconds, .flops = cross.flops});
   bench.add({.name = "  linear layers", .seconds = linear.seconds, .flops = linear.flops});
   bench.add({.name = fmt::format("  everything else: {:.1f} % of the step", 100 * step.rest() / step.seconds),
              .seconds = step.rest(),
              .more = {{"share_of_step", step.rest() / step.seconds}}});
-  for (const Total& total : step.totals) {
-    if (total.name == "attention" || total.name == "linear" || total.seconds < 0.002 * step.seconds) continue;
-    bench.add({.name = "    " + total.name, .seconds = total.seconds});
+  for (const Total& total : totals_by_name(step.records, is_small)) {
+    if (total.seconds < 0.002 * step.seconds) continue;
+    bench.add({.name = fmt::format("    {}", total.name), .seconds = total.seconds});
   }
 }
 
@@ -133,7 +132,7 @@ void compare(Bench& bench, const train::RunConfig& config, const train::StepNeed
   train::RunConfig all_keys = config;
   all_keys.sparsity.mode = "off";
   const Step dense = measure(all_keys, need, 1, false, threads);
-  const double attention = dense.of("attention").seconds;
+  const double attention = dense.of(is_self_attention).seconds;
   const double ceiling = dense.seconds / (dense.seconds - (1 - sparse.kept) * attention);
   const double speedup = dense.seconds / sparse.seconds;
   add_rows(bench, "train step dense " + name, dense, need);
@@ -144,7 +143,7 @@ void compare(Bench& bench, const train::RunConfig& config, const train::StepNeed
              .against = "dense",
              .more = {{"reached_share_of_ceiling", speedup / ceiling}}});
   fmt::print(
-      "\nattention is {:.1f} % of the dense step; with {:.1f} % of the pairs of queries and keys {:.2f} times the "
+      "\nself-attention is {:.1f} % of the dense step; with {:.1f} % of the pairs of queries and keys {:.2f} times the "
       "speed is "
       "the ceiling, and {:.2f} times, {:.0f} % of it, is reached\n",
       100 * attention / dense.seconds, 100 * sparse.kept, ceiling, speedup, 100 * speedup / ceiling);

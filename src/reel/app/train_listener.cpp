@@ -37,9 +37,9 @@ void TrainListener::started(const train::Started& run) {
                run.plan.empty() ? "" : " (" + run.plan + ")", run.ranks / run.ranks_of_clip);
   }
   const model::ModelConfig& m = run.config.model;
-  fmt::print("{}: {} layers, width {}, {} tokens a step, {:.1f} GFLOP{} ({:.0f} % attention)\n", m.family, m.layers,
-             m.width(), run.need.tokens, run.need.flops / 1e9, run.ranks > 1 ? " a rank" : "",
-             100 * run.need.attention_flops / run.need.flops);
+  fmt::print("{}: {} layers, width {}, {} tokens a step, {:.1f} GFLOP{} ({:.0f} % self-attention)\n", m.family,
+             m.layers, m.width(), run.need.tokens, run.need.flops / 1e9, run.ranks > 1 ? " a rank" : "",
+             100 * run.need.self_attention_share());
   fmt::print("{}\n", train::memory_line(run.need, run.available, run.ranks));
   std::fflush(stdout);
   steps_ = run.config.train.steps;

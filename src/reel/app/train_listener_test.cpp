@@ -17,7 +17,8 @@ TEST_F(Listening, PrintsTheStoryOfARun) {
   const train::RunConfig config = train::testing::small_run("wan");
   Process process(path("log"), [&] {
     TrainListener listener;
-    const train::StepNeed need{.weights = 2e6, .activations = 3e6, .flops = 4e9, .attention_flops = 1e9, .tokens = 16};
+    const train::StepNeed need{
+        .weights = 2e6, .activations = 3e6, .flops = 4e9, .self_attention_flops = 1e9, .tokens = 16};
     listener.started({config, need, 7e9, 4, 2, "ulysses=2"});
     listener.begun(2);
     listener.stepped({.step = 3, .steps = 6, .report = {.loss = 0.5}, .seconds = 1});  // no line: it is neither end
@@ -37,7 +38,7 @@ TEST_F(Listening, PrintsTheStoryOfARun) {
   EXPECT_EQ(process.wait(), 0);
   EXPECT_EQ(read_file(path("log")),
             "4 ranks: 2 for each clip (ulysses=2), 2 data-parallel\n"
-            "wan: 1 layers, width 16, 16 tokens a step, 4.0 GFLOP a rank (25 % attention)\n"
+            "wan: 1 layers, width 16, 16 tokens a step, 4.0 GFLOP a rank (25 % self-attention)\n"
             "memory of a rank: 5 MB = weights 2 MB + gradients 0 MB + optimizer 0 MB + activations 3 MB; 7.0 GB "
             "available\n"
             "resumed at step 2\n"

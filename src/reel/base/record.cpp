@@ -8,25 +8,22 @@
 
 namespace reel {
 
-const char* phase_name(Phase phase) {
-  switch (phase) {
-    case Phase::kForward:
-      return "forward";
-    case Phase::kBackward:
-      return "backward";
-    case Phase::kOptimizer:
-      return "optimizer";
-    case Phase::kOther:
-      break;
-  }
-  return "other";
+namespace {
+
+void add(Total& total, const Record& record) {
+  ++total.count;
+  total.seconds += record.seconds;
+  total.flops += flops(record.work);
+  total.bytes += bytes(record.work);
 }
 
-void Recorder::record(Operation operation, double start, double seconds) {
+}  // namespace
+
+void Recorder::record(Work work, double start, double seconds) {
   const std::thread::id thread = std::this_thread::get_id();
   if (owner_ == std::thread::id()) owner_ = thread;
   REEL_CHECK(owner_ == thread);
-  records_.push_back({std::move(operation), start, seconds});
+  records_.push_back({std::move(work), start, seconds});
 }
 
 void Recorder::clear() {
@@ -35,19 +32,23 @@ void Recorder::clear() {
   owner_ = {};
 }
 
-std::vector<Total> Recorder::totals() const {
-  std::map<std::string, Total> by_name;
-  for (const Record& record : records_) {
-    Total& total = by_name[record.operation.name];
-    ++total.count;
-    total.seconds += record.seconds;
-    total.flops += record.operation.flops;
-    total.bytes += record.operation.bytes;
+Total total_of(std::span<const Record> records, const Wanted& wanted) {
+  Total total;
+  for (const Record& record : records) {
+    if (wanted(record.work)) add(total, record);
+  }
+  return total;
+}
+
+std::vector<Total> totals_by_name(std::span<const Record> records, const Wanted& wanted) {
+  std::map<std::string_view, Total> by_name;
+  for (const Record& record : records) {
+    if (wanted(record.work)) add(by_name[display_name(record.work)], record);
   }
   std::vector<Total> totals;
   for (auto& [name, total] : by_name) {
     total.name = name;
-    totals.push_back(std::move(total));
+    totals.push_back(total);
   }
   std::stable_sort(totals.begin(), totals.end(), [](const Total& a, const Total& b) { return a.seconds > b.seconds; });
   return totals;

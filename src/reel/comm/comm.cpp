@@ -26,11 +26,11 @@ constexpr double kPollSeconds = 20e-6;
 char* bytes_of(const void* data) { return static_cast<char*>(const_cast<void*>(data)); }
 
 template <class T>
-void sum_in_rank_order(Comm& comm, std::span<T> x, const Where& where, const char* operation) {
+void sum_in_rank_order(Comm& comm, std::span<T> x, const Where& where) {
   const auto ranks = static_cast<std::size_t>(comm.size());
   Buffer<T> all(ranks * x.size());
   const std::vector<std::int64_t> bytes(ranks, static_cast<std::int64_t>(x.size_bytes()));
-  comm.start_all_gather(x.data(), all.data(), bytes, where, operation).wait();
+  comm.start_all_gather(x.data(), all.data(), bytes, where, Comm::Kind::kAllReduce).wait();
   std::copy_n(all.data(), x.size(), x.data());
   for (std::size_t r = 1; r < ranks; ++r) {
     for (std::size_t i = 0; i < x.size(); ++i) x[i] += all[r * x.size() + i];
@@ -39,8 +39,8 @@ void sum_in_rank_order(Comm& comm, std::span<T> x, const Where& where, const cha
 
 }  // namespace
 
-Handle::Handle(std::unique_ptr<Pending> pending, std::shared_ptr<Shared> shared, Operation operation)
-    : pending_(std::move(pending)), shared_(std::move(shared)), operation_(std::move(operation)) {
+Handle::Handle(std::unique_ptr<Pending> pending, std::shared_ptr<Shared> shared, Work work)
+    : pending_(std::move(pending)), shared_(std::move(shared)), work_(std::move(work)) {
   if (pending_ != nullptr) ++shared_->in_flight;
 }
 
@@ -48,7 +48,7 @@ Handle& Handle::operator=(Handle&& other) noexcept {
   if (pending_ != nullptr) wait();
   pending_ = std::move(other.pending_);
   shared_ = std::move(other.shared_);
-  operation_ = std::move(other.operation_);
+  work_ = std::move(other.work_);
   return *this;
 }
 
@@ -77,13 +77,13 @@ void Handle::wait() {
     if (seconds > shared_->limit) {
       const std::vector<int> peers = pending_->missing();
       finish();
-      throw Error(fmt::format("{} of group {}{} waited {:.0f} s for rank {}", operation_.name, operation_.group,
-                              operation_.layer < 0
-                                  ? ""
-                                  : fmt::format(", layer {}, {},", operation_.layer, phase_name(operation_.phase)),
-                              seconds, fmt::join(peers, ", ")),
-                  "that rank is stuck, or the network between them is down; where it is only slow, raise "
-                  "parallel.wait_seconds");
+      throw Error(
+          fmt::format("{} of group {}{} waited {:.0f} s for rank {}", display_name(work_),
+                      std::get<work::Exchange>(work_.what).group,
+                      work_.layer < 0 ? "" : fmt::format(", layer {}, {},", work_.layer, phase_name(work_.phase)),
+                      seconds, fmt::join(peers, ", ")),
+          "that rank is stuck, or the network between them is down; where it is only slow, raise "
+          "parallel.wait_seconds");
     }
     if (seconds < kYieldSeconds) {
       sched_yield();
@@ -93,9 +93,8 @@ void Handle::wait() {
   }
   shared_->exposed += timer.seconds();
   if (shared_->recorder != nullptr) {
-    Operation wait = operation_;
-    wait.name = "wait";
-    wait.bytes = 0;
+    Work wait = work_;
+    wait.what = work::Wait{std::get<work::Exchange>(work_.what)};
     shared_->recorder->record(std::move(wait), start, shared_->recorder->now() - start);
   }
   shared_ = nullptr;
@@ -118,54 +117,47 @@ Comm::Comm(std::shared_ptr<Carrier> carrier, std::shared_ptr<Shared> shared, std
            std::string name)
     : carrier_(std::move(carrier)),
       shared_(std::move(shared)),
-      members_(std::move(members)),
+      members_(std::make_shared<const std::vector<int>>(std::move(members))),
       rank_(rank),
       name_(std::move(name)),
-      first_tags_(shared_->tags.of(name_, members_, carrier_->most_tag())) {}
+      first_tags_(shared_->tags.of(name_, *members_, carrier_->most_tag())) {}
 
 std::unique_ptr<Comm> Comm::group(const std::vector<int>& ranks, const std::string& name) const {
   std::vector<int> members;
-  std::vector<bool> taken(members_.size(), false);
+  std::vector<bool> taken(members_->size(), false);
   int own = -1;
   for (const int rank : ranks) {
     REEL_CHECK(rank >= 0 && rank < size() && !taken[static_cast<std::size_t>(rank)]);
     taken[static_cast<std::size_t>(rank)] = true;
     if (rank == rank_) own = static_cast<int>(members.size());
-    members.push_back(members_[static_cast<std::size_t>(rank)]);
+    members.push_back((*members_)[static_cast<std::size_t>(rank)]);
   }
   REEL_CHECK(own >= 0);
   return std::unique_ptr<Comm>(new Comm(carrier_, shared_, std::move(members), own, name));
 }
 
 std::unique_ptr<Comm> Comm::over(std::shared_ptr<Carrier> carrier) const {
-  return std::unique_ptr<Comm>(new Comm(std::move(carrier), shared_, members_, rank_, name_));
+  return std::unique_ptr<Comm>(new Comm(std::move(carrier), shared_, *members_, rank_, name_));
 }
 
-Handle Comm::exchange(const char* operation, std::vector<Message> outgoing, std::vector<Message> incoming,
-                      const Where& where) {
+Handle Comm::exchange(Kind kind, std::vector<Message> outgoing, std::vector<Message> incoming, const Where& where) {
   const std::int64_t bytes = std::accumulate(outgoing.begin(), outgoing.end(), std::int64_t{0},
                                              [](std::int64_t sum, const Message& m) { return sum + m.bytes; });
-  Operation record{.name = operation,
-                   .bytes = static_cast<double>(bytes),
-                   .layer = where.layer,
-                   .phase = where.phase,
-                   .group = name_};
-  if (std::strcmp(operation, "receive") != 0) {  // the sender's
-    shared_->traffic.add(where.layer, where.phase, operation, name_, bytes);
-  }
-  if (shared_->recorder != nullptr) shared_->recorder->record(record, shared_->recorder->now(), 0);
+  Work work{work::Exchange{kind, name_, members_, bytes}, where.layer, where.phase};
+  if (kind != Kind::kReceive) shared_->traffic.add(where.layer, where.phase, kind, name_, bytes);  // else the sender's
+  if (shared_->recorder != nullptr) shared_->recorder->record(work, shared_->recorder->now(), 0);
   for (std::vector<Message>* messages : {&outgoing, &incoming}) {
     for (Message& m : *messages) {
       REEL_CHECK(m.peer >= 0 && m.peer < size() && m.peer != rank_ && m.tag >= 0 && m.tag < kTags);
       m.tag += first_tags_[static_cast<std::size_t>(m.peer)];
-      m.peer = members_[static_cast<std::size_t>(m.peer)];
+      m.peer = (*members_)[static_cast<std::size_t>(m.peer)];
     }
   }
-  return {carrier_->start(outgoing, incoming), shared_, std::move(record)};
+  return {carrier_->start(outgoing, incoming), shared_, std::move(work)};
 }
 
 Handle Comm::start_all_to_all(const void* send, Sizes send_bytes, void* receive, Sizes receive_bytes,
-                              const Where& where, const char* operation) {
+                              const Where& where, Kind kind) {
   const auto ranks = static_cast<std::size_t>(size()), own = static_cast<std::size_t>(rank_);
   REEL_CHECK(send_bytes.size() == ranks && receive_bytes.size() == ranks && send_bytes[own] == receive_bytes[own]);
   std::vector<Message> outgoing, incoming;
@@ -188,10 +180,10 @@ Handle Comm::start_all_to_all(const void* send, Sizes send_bytes, void* receive,
     const std::size_t r = (own + i) % ranks;
     if (send_bytes[r] > 0) outgoing.push_back({static_cast<int>(r), blocks[r], send_bytes[r]});
   }
-  return exchange(operation, std::move(outgoing), std::move(incoming), where);
+  return exchange(kind, std::move(outgoing), std::move(incoming), where);
 }
 
-Handle Comm::start_all_gather(const void* own, void* all, Sizes bytes, const Where& where, const char* operation) {
+Handle Comm::start_all_gather(const void* own, void* all, Sizes bytes, const Where& where, Kind kind) {
   const auto ranks = static_cast<std::size_t>(size()), mine = static_cast<std::size_t>(rank_);
   REEL_CHECK(bytes.size() == ranks);
   std::vector<Message> outgoing, incoming;
@@ -207,15 +199,15 @@ Handle Comm::start_all_gather(const void* own, void* all, Sizes bytes, const Whe
   for (std::size_t i = 1; i < ranks && bytes[mine] > 0; ++i) {
     outgoing.push_back({static_cast<int>((mine + i) % ranks), bytes_of(own), bytes[mine]});
   }
-  return exchange(operation, std::move(outgoing), std::move(incoming), where);
+  return exchange(kind, std::move(outgoing), std::move(incoming), where);
 }
 
 Handle Comm::start_send(const void* data, std::int64_t bytes, int to, int tag, const Where& where) {
-  return exchange("send", {{to, bytes_of(data), bytes, tag}}, {}, where);
+  return exchange(Kind::kSend, {{to, bytes_of(data), bytes, tag}}, {}, where);
 }
 
 Handle Comm::start_receive(void* data, std::int64_t bytes, int from, int tag, const Where& where) {
-  return exchange("receive", {}, {{from, data, bytes, tag}}, where);
+  return exchange(Kind::kReceive, {}, {{from, data, bytes, tag}}, where);
 }
 
 void Comm::reduce_scatter(const float* x, Sizes counts, float* own, const Where& where) {
@@ -224,7 +216,7 @@ void Comm::reduce_scatter(const float* x, Sizes counts, float* own, const Where&
   std::vector<std::int64_t> send(ranks), receive(ranks, counts[mine] * std::int64_t{sizeof(float)});
   for (std::size_t r = 0; r < ranks; ++r) send[r] = counts[r] * std::int64_t{sizeof(float)};
   Buffer<float> parts(ranks * count);
-  start_all_to_all(x, send, parts.data(), receive, where, "reduce_scatter").wait();
+  start_all_to_all(x, send, parts.data(), receive, where, Kind::kReduceScatter).wait();
   if (own == nullptr) return;  // a ghost
   std::copy_n(parts.data(), count, own);
   for (std::size_t r = 1; r < ranks; ++r) {
@@ -235,7 +227,7 @@ void Comm::reduce_scatter(const float* x, Sizes counts, float* own, const Where&
 void Comm::all_reduce(std::span<float> x, const Where& where) {
   // Large arrays: everybody sums a part and gives it to the others. 2 (n - 1) / n of the array are sent either way.
   constexpr std::size_t kSmall = 4096;
-  if (x.size() <= kSmall) return sum_in_rank_order(*this, x, where, "all_reduce");
+  if (x.size() <= kSmall) return sum_in_rank_order(*this, x, where);
   const std::int64_t ranks = size(), count = static_cast<std::int64_t>(x.size());
   std::vector<std::int64_t> bytes(static_cast<std::size_t>(ranks)), own_bytes(static_cast<std::size_t>(ranks));
   for (std::int64_t r = 0; r < ranks; ++r) {
@@ -246,22 +238,22 @@ void Comm::all_reduce(std::span<float> x, const Where& where) {
   const std::size_t mine = static_cast<std::size_t>(count * (rank_ + 1) / ranks) - first;
   std::fill(own_bytes.begin(), own_bytes.end(), static_cast<std::int64_t>(mine * sizeof(float)));
   Buffer<float> parts(mine * static_cast<std::size_t>(ranks));
-  start_all_to_all(x.data(), bytes, parts.data(), own_bytes, where, "all_reduce").wait();
+  start_all_to_all(x.data(), bytes, parts.data(), own_bytes, where, Kind::kAllReduce).wait();
   for (std::size_t i = 0; i < mine; ++i) {
     float sum = parts[i];
     for (std::size_t r = 1; r < static_cast<std::size_t>(ranks); ++r) sum += parts[r * mine + i];
     x[first + i] = sum;
   }
-  start_all_gather(x.data() + first, x.data(), bytes, where, "all_reduce").wait();
+  start_all_gather(x.data() + first, x.data(), bytes, where, Kind::kAllReduce).wait();
 }
 
-void Comm::all_reduce(std::span<double> x, const Where& where) { sum_in_rank_order(*this, x, where, "all_reduce"); }
+void Comm::all_reduce(std::span<double> x, const Where& where) { sum_in_rank_order(*this, x, where); }
 
 void Comm::barrier(const Where& where) {
   const char one = 1;
   std::vector<char> all(static_cast<std::size_t>(size()));
   const std::vector<std::int64_t> bytes(static_cast<std::size_t>(size()), 1);
-  start_all_gather(&one, all.data(), bytes, where, "barrier").wait();
+  start_all_gather(&one, all.data(), bytes, where, Kind::kBarrier).wait();
 }
 
 void Comm::poll() {

@@ -3,8 +3,7 @@
 //   Session (mpi.h)  ranks that mpirun started
 //   make_self        one rank, nobody to talk to
 //   make_ghost       acts as rank r of n without any peer: what it would receive is there at once (zeros), what it
-//   would
-//                    send is metered and recorded
+//                    would send is metered and recorded
 //
 // A Comm is a group of ranks: a list of members in the order of their ranks in the group, and tags of its own
 // (tags.h). All groups are made of the world by `group`, which talks to nobody and costs next to nothing; they work the
@@ -21,8 +20,8 @@
 // behind 20 ms of compute is exposed to 100 % without polling, to 0 % with it. poll_while_computing lets every compute
 // loop do it.
 //
-// Every byte that is sent to another rank is metered by operation, layer, phase and group (traffic.h). A wait that
-// takes longer than the limit throws an Error which names operation, layer and peer.
+// Every byte that is sent to another rank is metered by kind of exchange, layer, phase and group (traffic.h). A wait
+// that takes longer than the limit throws an Error which names operation, layer and peer.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +47,7 @@ struct Where {
 // What all groups of a process share.
 struct Shared {
   Traffic traffic;
-  Recorder* recorder = nullptr;  // gets every message, and every wait as "wait"
+  Recorder* recorder = nullptr;  // gets every exchange, and every wait for one
   double limit = 300;            // seconds that a wait may take
   double exposed = 0;            // seconds spent waiting
   int in_flight = 0;             // exchanges that are not done
@@ -61,7 +60,7 @@ struct Shared {
 class Handle {
  public:
   Handle() = default;  // done
-  Handle(std::unique_ptr<Pending> pending, std::shared_ptr<Shared> shared, Operation operation);
+  Handle(std::unique_ptr<Pending> pending, std::shared_ptr<Shared> shared, Work work);
   Handle(Handle&& other) noexcept = default;
   Handle& operator=(Handle&& other) noexcept;
   ~Handle();
@@ -73,11 +72,12 @@ class Handle {
   void finish();
   std::unique_ptr<Pending> pending_;
   std::shared_ptr<Shared> shared_;
-  Operation operation_;
+  Work work_;  // the exchange
 };
 
 class Comm {
  public:
+  using Kind = work::Exchange::Kind;
   using Sizes = std::span<const std::int64_t>;  // bytes (or floats, where it says so), one a rank
 
   explicit Comm(std::shared_ptr<Carrier> carrier);  // the world
@@ -85,9 +85,9 @@ class Comm {
   Comm& operator=(const Comm&) = delete;
 
   int rank() const { return rank_; }
-  int size() const { return static_cast<int>(members_.size()); }
-  const std::string& name() const { return name_; }             // of the group: "world", "sequence", ...
-  const std::vector<int>& members() const { return members_; }  // ranks of the world, in the order of their ranks here
+  int size() const { return static_cast<int>(members_->size()); }
+  const std::string& name() const { return name_; }              // of the group: "world", "sequence", ...
+  const std::vector<int>& members() const { return *members_; }  // ranks of the world, in the order of their ranks here
   Shared& shared() { return *shared_; }
 
   // The group of `ranks`, which are ranks of this one, this rank among them, none of them twice: ranks[i] is rank i
@@ -95,9 +95,8 @@ class Comm {
   std::unique_ptr<Comm> group(const std::vector<int>& ranks, const std::string& name) const;
 
   Handle start_all_to_all(const void* send, Sizes send_bytes, void* receive, Sizes receive_bytes, const Where& where,
-                          const char* operation = "all_to_all");
-  Handle start_all_gather(const void* own, void* all, Sizes bytes, const Where& where,
-                          const char* operation = "all_gather");
+                          Kind kind = Kind::kAllToAll);
+  Handle start_all_gather(const void* own, void* all, Sizes bytes, const Where& where, Kind kind = Kind::kAllGather);
   // Tags are below kTags; collectives use tag 0, too.
   Handle start_send(const void* data, std::int64_t bytes, int to, int tag, const Where& where);
   Handle start_receive(void* data, std::int64_t bytes, int from, int tag, const Where& where);
@@ -125,12 +124,11 @@ class Comm {
  private:
   Comm(std::shared_ptr<Carrier> carrier, std::shared_ptr<Shared> shared, std::vector<int> members, int rank,
        std::string name);
-  Handle exchange(const char* operation, std::vector<Message> outgoing, std::vector<Message> incoming,
-                  const Where& where);
+  Handle exchange(Kind kind, std::vector<Message> outgoing, std::vector<Message> incoming, const Where& where);
 
   std::shared_ptr<Carrier> carrier_;
   std::shared_ptr<Shared> shared_;
-  std::vector<int> members_;
+  std::shared_ptr<const std::vector<int>> members_;  // shared with the records of what the group sends
   int rank_;
   std::string name_;
   std::vector<int> first_tags_;  // one a member

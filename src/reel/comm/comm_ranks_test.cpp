@@ -222,8 +222,7 @@ TEST(Ranks, AGhostSendsWhatTheRealOneSends) {
     comm.shared().recorder = nullptr;
     std::vector<std::string> lines;
     for (const Record& r : recorder.records()) {
-      lines.push_back(fmt::format("{} {} {} {} {}", r.operation.name, r.operation.group, r.operation.layer,
-                                  phase_name(r.operation.phase), r.operation.bytes));
+      lines.push_back(describe(r.work));
     }
     return lines;
   };

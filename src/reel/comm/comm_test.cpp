@@ -38,10 +38,10 @@ TEST(Ghost, ReceivesZerosAtOnceAndMetersWhatItWouldSend) {
   EXPECT_TRUE(handle.done());
   EXPECT_EQ(y, (std::vector<float>{0, 0, 1, 1, 1, 1, 0, 0, 0, 0}));
   const auto& [key, row] = *ghost->shared().traffic.rows().begin();
-  EXPECT_EQ(key, (Traffic::Key{5, Phase::kForward, "all_to_all", "world"}));
+  EXPECT_EQ(key, (Traffic::Key{5, Phase::kForward, work::Exchange::Kind::kAllToAll, "world"}));
   EXPECT_EQ(row.bytes_sent, 24);
   ghost->start_all_to_all(nullptr, send, nullptr, receive, {}).wait();  // shapes only
-  EXPECT_EQ(ghost->shared().traffic.bytes_sent("all_to_all"), 48);
+  EXPECT_EQ(ghost->shared().traffic.bytes_sent(work::Exchange::Kind::kAllToAll), 48);
 }
 
 TEST(Ghost, GroupsKnowTheirMembersInOrder) {

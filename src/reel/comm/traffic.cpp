@@ -15,12 +15,12 @@ std::string rank_json(int rank, const Traffic& traffic) {
   std::string text = fmt::format("{{\"rank\": {}, \"rows\": [", rank);
   const char* separator = "";
   for (const auto& [key, row] : traffic.rows()) {
-    const auto& [layer, phase, operation, group] = key;
+    const auto& [layer, phase, kind, group] = key;
     text += fmt::format(
         "{}\n  {{\"layer\": {}, \"phase\": \"{}\", \"operation\": \"{}\", \"group\": \"{}\", \"calls\": {}, "
         "\"bytes_sent\": {}}}",
-        separator, layer < 0 ? "null" : std::to_string(layer), phase_name(phase), operation, group, row.calls,
-        row.bytes_sent);
+        separator, layer < 0 ? "null" : std::to_string(layer), phase_name(phase), work::kind_name(kind), group,
+        row.calls, row.bytes_sent);
     separator = ",";
   }
   return text + "]}";
@@ -33,10 +33,10 @@ std::int64_t Traffic::bytes_sent() const {
                          [](std::int64_t sum, const auto& row) { return sum + row.second.bytes_sent; });
 }
 
-std::int64_t Traffic::bytes_sent(const std::string& operation, const Phase* phase) const {
+std::int64_t Traffic::bytes_sent(Kind kind, const Phase* phase) const {
   std::int64_t sum = 0;
   for (const auto& [key, row] : rows_) {
-    if (std::get<2>(key) == operation && (phase == nullptr || std::get<1>(key) == *phase)) sum += row.bytes_sent;
+    if (std::get<2>(key) == kind && (phase == nullptr || std::get<1>(key) == *phase)) sum += row.bytes_sent;
   }
   return sum;
 }

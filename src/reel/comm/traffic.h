@@ -1,4 +1,4 @@
-// The meter: what this rank sent to others, by layer, phase, operation and group.
+// The meter: what this rank sent to others, by layer, phase, kind of exchange and group.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <string>
 #include <tuple>
 
-#include "reel/base/record.h"
+#include "reel/base/work.h"
 
 namespace reel::comm {
 
@@ -17,18 +17,19 @@ class Traffic {
   struct Row {
     std::int64_t calls = 0, bytes_sent = 0;
   };
-  using Key = std::tuple<int, Phase, std::string, std::string>;  // layer, phase, operation, group
+  using Kind = work::Exchange::Kind;
+  using Key = std::tuple<int, Phase, Kind, std::string>;  // the last is the group
 
-  void add(int layer, Phase phase, const std::string& operation, const std::string& group, std::int64_t bytes) {
-    Row& row = rows_[{layer, phase, operation, group}];
+  void add(int layer, Phase phase, Kind kind, const std::string& group, std::int64_t bytes) {
+    Row& row = rows_[{layer, phase, kind, group}];
     ++row.calls;
     row.bytes_sent += bytes;
   }
   void clear() { rows_.clear(); }
   const std::map<Key, Row>& rows() const { return rows_; }
   std::int64_t bytes_sent() const;
-  // Of one operation, all layers; of one phase where `phase` is given.
-  std::int64_t bytes_sent(const std::string& operation, const Phase* phase = nullptr) const;
+  // By exchanges of one kind in all layers; in one phase where `phase` is given.
+  std::int64_t bytes_sent(Kind kind, const Phase* phase = nullptr) const;
 
  private:
   std::map<Key, Row> rows_;

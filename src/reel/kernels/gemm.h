@@ -14,15 +14,12 @@
 #include <cstddef>
 
 #include "reel/base/threads.h"
+#include "reel/base/work.h"
 #include "reel/kernels/activation.h"
 
 namespace reel::kernels {
 
-enum class Form { kXWt, kDyW, kDytX };
-
-// What the products may be computed in. kBf16 allows operands to be rounded to bf16 while they are packed, where the
-// CPU has tiles for it (AMX); sums are f32 in either case. Without such tiles kBf16 computes what kF32 computes.
-enum class Precision { kF32, kBf16 };
+using work::Form;
 
 struct Matrix {
   const float* data;

@@ -63,8 +63,8 @@ Tensor Latte::block(Context& context, const SpaceTime& tokens, const Block& b, i
   Tensor y = tape::gated_residual(tape, x, attended, m, 2);
   if (b.has_cross) {
     const Tensor flat = y.reshaped({y.dim(0), y.dim(1) * y.dim(2), y.dim(3)});
-    const Tensor read =
-        tape::attention(tape, heads(b.cross.q(tape, flat)), heads(b.cross.k(tape, text)), heads(b.cross.v(tape, text)));
+    const Tensor read = tape::cross_attention(tape, heads(b.cross.q(tape, flat)), heads(b.cross.k(tape, text)),
+                                              heads(b.cross.v(tape, text)));
     y = tape::add(tape, y, b.cross.out(tape, read.reshaped(flat.shape())).reshaped(y.shape()));
   }
   const Tensor fed = b.ff(tape, tape::norm_modulate(tape, y, m, 3, 4, eps), Activation::kGeluTanh);

@@ -201,7 +201,8 @@ TEST(ModelRanks, DspSendsTwoSwitchesAPairAndNoMore) {
     traffic.clear();
     run_on(team, *model, values, {}, target);
     const Phase forward = Phase::kForward, backward = Phase::kBackward;
-    return Sent{traffic.bytes_sent("all_to_all", &forward), traffic.bytes_sent("all_to_all", &backward)};
+    return Sent{traffic.bytes_sent(work::Exchange::Kind::kAllToAll, &forward),
+                traffic.bytes_sent(work::Exchange::Kind::kAllToAll, &backward)};
   };
   const std::int64_t m = 24 * 24 * config.width() * 4, pairs = config.layers;
   const Sent dsp = sent({.dsp = n}, false);

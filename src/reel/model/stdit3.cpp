@@ -134,7 +134,7 @@ Tensor Stdit3::cross_attention(Tape& tape, const Block& b, const Tensor& x, cons
   const Tensor kv = b.cross_kv(tape, text.tokens).reshaped({all, 2, config_.width()});
   const Shape heads = {all, config_.heads, config_.head_dim};
   const Tensor k = tape::slice(tape, kv, 1, 0, 1).reshaped(heads), v = tape::slice(tape, kv, 1, 1, 1).reshaped(heads);
-  return b.cross_proj(tape, tape::attention_packed(tape, q, k, v, text.starts).reshaped(x.shape()));
+  return b.cross_proj(tape, tape::cross_attention_packed(tape, q, k, v, text.starts).reshaped(x.shape()));
 }
 
 Tensor Stdit3::block(Context& context, const SpaceTime& tokens, const Block& b, int layer, Axis axis, const Tensor& x,

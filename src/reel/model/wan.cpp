@@ -121,7 +121,7 @@ Tensor Wan::cross_attention(Tape& tape, const Attention& a, const Tensor& x, con
   const Tensor q = tape::rms_norm(tape, a.q(tape, x), a.norm_q, eps);
   const Tensor k = tape::rms_norm(tape, a.k(tape, text), a.norm_k, eps);
   const Tensor v = a.v(tape, text);
-  return a.out(tape, tape::attention(tape, heads(q), heads(k), heads(v)).reshaped(x.shape()));
+  return a.out(tape, tape::cross_attention(tape, heads(q), heads(k), heads(v)).reshaped(x.shape()));
 }
 
 Tensor Wan::forward(Context& context, const Input& in) {

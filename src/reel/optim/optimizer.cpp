@@ -86,6 +86,15 @@ void Optimizer::step(double lr, double norm, Threads& threads) {
   }
 }
 
+work::Sweep Optimizer::squares_work() const { return {"optimizer", static_cast<std::int64_t>(floats_), 2, 1}; }
+
+// AdamW reads weight, gradient and both moments and writes all but the gradient; the average reads the weight once
+// more.
+work::Sweep Optimizer::step_work() const {
+  const int averages = has_average() ? 1 : 0;
+  return {"optimizer", static_cast<std::int64_t>(floats_), 16 + 3 * averages, 7 + 3 * averages};
+}
+
 std::size_t Optimizer::state_bytes(const OptimConfig& config, std::size_t trained_floats) {
   return trained_floats * sizeof(float) * (config.ema > 0 ? 3 : 2);
 }

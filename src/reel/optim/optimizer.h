@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "reel/base/threads.h"
+#include "reel/base/work.h"
 #include "reel/files/settings.h"
 #include "reel/tape/tensor.h"
 
@@ -49,6 +50,10 @@ class Optimizer {
   double gradient_norm(Threads& threads);
   // One update; `norm` as gradient_norm gave it. Updates the average, too.
   void step(double lr, double norm, Threads& threads);
+
+  // What the two do, for the record.
+  work::Sweep squares_work() const;
+  work::Sweep step_work() const;
 
   std::int64_t steps_done() const { return steps_done_; }
   void set_steps_done(std::int64_t steps) { steps_done_ = steps; }

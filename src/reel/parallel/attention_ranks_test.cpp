@@ -162,9 +162,9 @@ TEST(ManyRanks, KeysThatNobodyNeedsAreNotSent) {
       world().shared().traffic.clear();
       const Result many = attend(shape, lists, &team);
       const Phase forward = Phase::kForward, backward = Phase::kBackward;
-      EXPECT_EQ(world().shared().traffic.bytes_sent("send", &forward), reach * block);
+      EXPECT_EQ(world().shared().traffic.bytes_sent(work::Exchange::Kind::kSend, &forward), reach * block);
       // Keys again, their gradients behind them and home.
-      EXPECT_EQ(world().shared().traffic.bytes_sent("send", &backward),
+      EXPECT_EQ(world().shared().traffic.bytes_sent(work::Exchange::Kind::kSend, &backward),
                 reach == 0 ? 0 : (reach + reach - first + 1) * block);
       testing::expect_parity(many.dk, attend(shape, lists, nullptr).dk);
     }

@@ -9,7 +9,7 @@
 #include "reel/attention/attention.h"
 #include "reel/base/error.h"
 #include "reel/kernels/elementwise.h"
-#include "reel/tape/cost.h"
+#include "reel/tape/attention_work.h"
 
 namespace reel::parallel {
 
@@ -25,7 +25,7 @@ struct Part {
   int block = 0;
   std::int64_t begin = 0, end = 0;  // of all keys of the ring
   ListsView lists;                  // none: all its keys
-  std::int64_t pairs = 0;           // of a query and a key
+  work::Attention work;             // of forward
   bool needed = false;              // by this rank
 };
 
@@ -56,12 +56,16 @@ struct Route {
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
 };
 
+attention::Shape shape_of(const Route& r, const Part& part) {
+  return {r.own[0], r.own[2], r.own[1], part.end - part.begin, r.own[3]};
+}
+
 // Which rank needs which block: needs[rank * ranks + block].
 std::vector<std::uint8_t> all_needs(const Tape& tape, comm::Comm& ring, const Route& r, const ListsView& lists) {
   const std::vector<std::int64_t> each(Route::at(r.ranks), r.ranks);
   std::vector<std::uint8_t> own, all(each.size() * each.size());
   if (lists && !tape.ghost()) {
-    for (const Part& part : r.blocks) own.push_back(part.pairs > 0 ? 1 : 0);
+    for (const Part& part : r.blocks) own.push_back(part.needed ? 1 : 0);
     ring.all_gather_v(own.data(), all.data(), each, where(tape));
     return all;
   }
@@ -79,9 +83,9 @@ Route make_route(const Tape& tape, comm::Comm& ring, const Tensor& q, const layo
   r.tokens = tokens;
   r.own = q.shape();
   const auto part = [&](int block, std::int64_t begin, std::int64_t end) {
-    Part p{block, begin, end, lists.some_keys(begin, end)};
-    p.pairs = lists ? p.lists.pairs() : q.dim(0) * q.dim(2) * q.dim(1) * (end - begin);
-    p.needed = p.pairs > 0;
+    Part p{block, begin, end, lists.some_keys(begin, end), {}, false};
+    p.work = tape::attention_work(shape_of(r, p), p.lists);
+    p.needed = p.work.pairs > 0;
     return p;
   };
   for (int b = 0; b < r.ranks; ++b) r.blocks.push_back(part(b, tokens.begin(b), tokens.end(b)));
@@ -102,10 +106,6 @@ Route make_route(const Tape& tape, comm::Comm& ring, const Tensor& q, const layo
   return r;
 }
 
-attention::Shape shape_of(const Route& r, const Part& part) {
-  return {r.own[0], r.own[2], r.own[1], part.end - part.begin, r.own[3]};
-}
-
 // Of tensors that hold the queries of this rank, or the keys of a whole block.
 template <class T>
 attention::View<T> queries(T* data, const Route& r) {
@@ -120,14 +120,6 @@ attention::View<T> keys_of(T* block, const Route& r, const Part& part) {
 attention::Input input(const Route& r, const Part& part, const float* q, const float* k, const float* v) {
   return {shape_of(r, part), queries(q, r), keys_of(k, r, part), keys_of(v, r, part),
           1.0f / std::sqrt(static_cast<float>(r.own[3]))};
-}
-
-Operation cost(const Route& r, const Part& part, double products) {
-  const attention::Shape s = shape_of(r, part);
-  const double heads = static_cast<double>(s.batch * s.heads), width = static_cast<double>(s.head_dim);
-  return {.name = "attention",
-          .flops = 2 * products * static_cast<double>(part.pairs) * width,
-          .bytes = 2 * products * heads * static_cast<double>(2 * s.queries + 2 * s.keys) * width};
 }
 
 // A buffer holds the keys of a block and behind them its values.
@@ -187,7 +179,7 @@ void forward(Tape& tape, comm::Comm& ring, const Route& r, const Tensor& q, cons
     keys.start(step);
     const Part& block = r.blocks[Route::at(r.block_at(step))];
     if (block.needed) {
-      tape.run(cost(r, block, 2), [&] {
+      tape.run(block.work, [&] {
         const attention::Partial whole{queries(out.data(), r), lse.data()};
         const attention::Partial some = first ? whole : attention::Partial{queries(part.data(), r), part_lse.data()};
         const attention::Input in = input(r, block, q.data(), keys.keys(step), keys.values(step));
@@ -213,7 +205,7 @@ struct Known {
 void one_part(Tape& tape, const Route& r, const Part& part, const Known& known, const float* k, const float* v,
               const Tensor& dq, float* dk, float* dv) {
   if (!part.needed) return;
-  tape.run(cost(r, part, 5), [&] {
+  tape.run(tape::backward_of(part.work), [&] {
     const attention::Gradients gradients{queries(known.dout.data(), r),
                                          queries(known.out.data(), r),
                                          known.lse.data(),
@@ -264,7 +256,7 @@ void backward(Tape& tape, comm::Comm& ring, const Route& r, const Known& known, 
     if (joins) incoming.wait();
     if (joins && block.needed) {
       const std::size_t count = static_cast<std::size_t>(2 * floats);
-      tape.run(tape::elementwise_cost("add", 2 * floats, 1, 3),
+      tape.run(work::Sweep{"add", 2 * floats, 1, 3},
                [&] { kernels::axpy(1.0f, share.span().first(count), sum.span().first(count), tape.threads()); });
     }
     if (r.has_gradients(step)) {
@@ -277,7 +269,7 @@ void backward(Tape& tape, comm::Comm& ring, const Route& r, const Known& known, 
   for (comm::Handle& handle : outgoing) handle.wait();
   home.wait();
   if (reach == 0) return;
-  tape.run(tape::elementwise_cost("add", 2 * own, 1, 3), [&] {
+  tape.run(work::Sweep{"add", 2 * own, 1, 3}, [&] {
     const std::size_t count = static_cast<std::size_t>(own);
     kernels::axpy(1.0f, returned.span().first(count), dk.span(), tape.threads());
     kernels::axpy(1.0f, returned.span().subspan(count), dv.span(), tape.threads());

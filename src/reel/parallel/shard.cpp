@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "reel/base/error.h"
-#include "reel/tape/cost.h"
 
 namespace reel::parallel {
 
@@ -64,7 +63,7 @@ Tensor take(Tape& tape, const Tensor& x, int axis, Range part) {
   // One axis is enough: the other is one of extent 1 behind the last.
   Shape shape = x.shape();
   shape.push_back(1);
-  tape.run(tape::elementwise_cost("split", y.size(), 0, 2), [&] {
+  tape.run(work::Sweep{"split", y.size(), 0, 2}, [&] {
     copy_box(x.data(), shape, axis, part, static_cast<int>(shape.size()) - 1, {0, 1}, y.data(), Way::kPack,
              tape.threads());
   });
@@ -89,7 +88,7 @@ class Switch::Exchange {
     }
     packed_ = tape.make({x.size()});
     arrived_ = tape.make({received});
-    tape.run(tape::elementwise_cost("switch", x.size(), 0, 2), [&] {
+    tape.run(work::Sweep{"switch", x.size(), 0, 2}, [&] {
       float* piece = packed_.data();
       for (int r = 0; r < group.size(); ++r) {
         copy(x, {0, x.dim(from)}, range(to_cut, r), piece, Way::kPack, tape.threads());
@@ -106,7 +105,7 @@ class Switch::Exchange {
     const int rank = group_.rank();
     handle_.wait();
     const Tensor y = tape.make(with(with(shape_, from_, from_cut_.extent()), to_, to_cut_.size(rank)));
-    tape.run(tape::elementwise_cost("switch", y.size(), 0, 2), [&] {
+    tape.run(work::Sweep{"switch", y.size(), 0, 2}, [&] {
       float* piece = arrived_.data();
       for (int r = 0; r < group_.size(); ++r) {
         copy(y, range(from_cut_, r), {0, to_cut_.size(rank)}, piece, Way::kUnpack, tape.threads());
@@ -151,7 +150,7 @@ Tensor gather_values(Tape& tape, comm::Comm& group, const Tensor& x, int axis, c
   group.all_gather_v(x.data(), arrived.data(), bytes, where(tape));
   Shape shape = y.shape();
   shape.push_back(1);
-  tape.run(tape::elementwise_cost("gather", y.size(), 0, 2), [&] {
+  tape.run(work::Sweep{"gather", y.size(), 0, 2}, [&] {
     float* piece = arrived.data();
     for (int r = 0; r < group.size(); ++r) {
       copy_box(y.data(), shape, axis, range(cut, r), static_cast<int>(shape.size()) - 1, {0, 1}, piece, Way::kUnpack,

@@ -137,13 +137,13 @@ TEST(Shard, ASwitchSendsWhatLeavesTheRankAndNoMore) {
       const Tensor x = tape.differentiable({2, t, a.size(rank), 8}, random_values({2, t, a.size(rank), 8}, 1));
       const Tensor y = switch_shard(tape, world(), x, 2, a, 1, b);
       const Phase forward = Phase::kForward, backward = Phase::kBackward;
-      const std::int64_t sent = world().shared().traffic.bytes_sent("all_to_all", &forward);
+      const std::int64_t sent = world().shared().traffic.bytes_sent(work::Exchange::Kind::kAllToAll, &forward);
       EXPECT_EQ(sent, 2 * 8 * 4 * a.size(rank) * (t - b.size(rank)));
       if (t % n == 0 && s % n == 0) {
         EXPECT_EQ(sent, 2 * t * s * 8 * 4 / n * (n - 1) / n);
       }
       tape.backward(tape::given_loss(tape, y, 0, tape.zeros(y.shape())));
-      EXPECT_EQ(world().shared().traffic.bytes_sent("all_to_all", &backward),
+      EXPECT_EQ(world().shared().traffic.bytes_sent(work::Exchange::Kind::kAllToAll, &backward),
                 2 * 8 * 4 * b.size(rank) * (s - a.size(rank)));
     }
   }

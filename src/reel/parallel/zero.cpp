@@ -62,7 +62,7 @@ void Zero::send(std::size_t index) {
   sending.bucket = index;
   sending.parts = Buffer<float>(ranks * static_cast<std::size_t>(own));
   sending.handle = world_.start_all_to_all(parameters_.gradients().data() + bucket.begin, out, sending.parts.data(), in,
-                                           kBackward, "reduce_scatter");
+                                           kBackward, comm::Comm::Kind::kReduceScatter);
 }
 
 void Zero::add_up(Sending& sending) {
@@ -70,10 +70,13 @@ void Zero::add_up(Sending& sending) {
   const Bucket& bucket = buckets_[sending.bucket];
   const auto count = static_cast<std::size_t>(bucket.cut.size(world_.rank()));
   float* own = own_part(bucket, parameters_.gradients().data());
-  std::copy_n(sending.parts.data(), count, own);
-  for (std::size_t r = 1; r < static_cast<std::size_t>(world_.size()); ++r) {
-    for (std::size_t i = 0; i < count; ++i) own[i] += sending.parts[r * count + i];
-  }
+  const work::Sweep sum{"sum of gradients", static_cast<std::int64_t>(count), world_.size() - 1, world_.size() + 1};
+  run_recorded(world_.shared().recorder, {sum, kBackward.layer, kBackward.phase}, [&] {
+    std::copy_n(sending.parts.data(), count, own);
+    for (std::size_t r = 1; r < static_cast<std::size_t>(world_.size()); ++r) {
+      for (std::size_t i = 0; i < count; ++i) own[i] += sending.parts[r * count + i];
+    }
+  });
 }
 
 void Zero::final(const tape::Parameter& p) {

@@ -64,9 +64,9 @@ std::shared_ptr<const KeyLists> Chooser::lists(tape::Tape& tape, int layer, cons
   Lists chosen;
   if (!config_.always_dense(layer)) {
     if (pass.training() && !again_) {
-      tape.run({.name = "profile and predictor"}, [&] { look(seen, tape.threads()); });
+      tape.run(profile_work(seen), [&] { look(seen, tape.threads()); });
     }
-    tape.run({.name = "choose keys"}, [&] {
+    tape.run(choice_work(seen), [&] {
       const std::optional<Lists>& kept = kept_[sized(layer)];
       chosen = again_ && kept.has_value()                      ? *kept
                : held_ != nullptr && config_.mode == "dynamic" ? held_lists(seen, tape.threads())
@@ -88,6 +88,18 @@ std::shared_ptr<const KeyLists> Chooser::lists(tape::Tape& tape, int layer, cons
   const double input = 4.0 * static_cast<double>(seen.batch * tokens * heads * q.dim(3)) / parts;
   if (pass.training() && (chosen == nullptr || bytes(*chosen) <= input)) kept_[sized(layer)] = chosen;
   return chosen;
+}
+
+// The scores of the sparse heads; controls score nothing.
+work::Selection Chooser::choice_work(const predict::Seen& seen) const {
+  work::Selection work{.kind = work::Selection::Kind::kChoice, .keys = seen.all_tokens()};
+  for (std::int64_t h = 0; config_.mode == "dynamic" && h < shape_.heads; ++h) {
+    const Head& head = controller_.head(seen.layer, h);
+    if (head.sparse == 0) continue;
+    work.rows += seen.batch * tiles_->order.groups() * static_cast<std::int64_t>(head.samples);
+    work.width = std::max(work.width, static_cast<std::int64_t>(head.rank));
+  }
+  return work;
 }
 
 Chooser::Lists Chooser::choose(const predict::Seen& seen, Threads& threads) {

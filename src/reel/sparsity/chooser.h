@@ -72,11 +72,13 @@ class Chooser {
   Lists dynamic_lists(const predict::Seen& seen, Threads& threads);
   Lists held_lists(const predict::Seen& seen, Threads& threads);
   std::vector<double> covered(const predict::Seen& seen, const lists::KeyLists& lists, Threads& threads) const;
+  work::Selection choice_work(const predict::Seen& seen) const;
   double share_for(int layer, std::int64_t h) const;  // of keys that a list is to have, with those that all hold
 
   // decide.cpp
   void look(predict::Seen seen, Threads& threads);  // profile and learn
   void profile(const predict::Seen& seen, Threads& threads);
+  work::Selection profile_work(const predict::Seen& seen) const;
   void add_to_averages(Head& head, const predict::HeadProfile& seen, std::int64_t rank) const;
   void decide(int layer, std::int64_t h);
   bool lists_fit(int layer, std::int64_t h) const;

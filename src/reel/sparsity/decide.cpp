@@ -47,6 +47,19 @@ void Chooser::look(predict::Seen seen, Threads& threads) {
   if (!known && state_.predictor->knows(seen.layer)) profile(seen, threads);
 }
 
+// The true scores of one clip that this rank computes: of some groups, or of all for averages. What predictors learn
+// from comes on top and is small.
+work::Selection Chooser::profile_work(const predict::Seen& seen) const {
+  work::Selection work{work::Selection::Kind::kProfile, 0, seen.all_tokens(), shape_.head_dim};
+  const bool dynamic = config_.mode == "dynamic";
+  if (!controller_.profiles_at(pass.step) || pass.accumulated != 0 || (!dynamic && config_.mode != "static"))
+    return work;
+  const std::int64_t groups = tiles_->order.groups(), looked = dynamic ? std::min(kProfiledGroups, groups) : groups;
+  const std::int64_t parts = seen.ranks != nullptr ? std::ssize(seen.ranks->token_starts) - 1 : 1;
+  work.rows = (shape_.heads + parts - 1) / parts * looked * seen.all_tokens() / groups;
+  return work;
+}
+
 // Each rank looks at some of the heads; all of them decide about all heads.
 void Chooser::profile(const predict::Seen& seen, Threads& threads) {
   const std::int64_t dim = shape_.head_dim, tokens = seen.all_tokens();

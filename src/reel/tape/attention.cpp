@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "reel/tape/attention_work.h"
 #include "reel/tape/operations.h"
 
 namespace reel::tape {
@@ -15,25 +16,12 @@ struct Task {
   attention::Shape shape;
   float scale;
   ListsView lists;
-  double pairs;  // (query, key) pairs of all heads
+  work::Attention work;  // of forward
 };
 
-Task make_task(const Tensor& q, std::int64_t keys, ListsView lists) {
-  Task task;
-  task.shape = {q.dim(0), q.dim(2), q.dim(1), keys, q.dim(3)};
-  task.scale = 1.0f / std::sqrt(static_cast<float>(q.dim(3)));
-  task.pairs = lists ? static_cast<double>(lists.pairs())
-                     : static_cast<double>(q.dim(0) * q.dim(2) * q.dim(1)) * static_cast<double>(keys);
-  task.lists = std::move(lists);
-  return task;
-}
-
-Operation cost(const Task& task, double products) {
-  const double head_dim = static_cast<double>(task.shape.head_dim);
-  const double rows = static_cast<double>(task.shape.batch * task.shape.heads) *
-                      static_cast<double>(2 * task.shape.queries + 2 * task.shape.keys);
-  return {
-      .name = "attention", .flops = 2 * products * task.pairs * head_dim, .bytes = 4 * rows * head_dim * products / 2};
+Task make_task(const attention::Shape& shape, ListsView lists, work::Attention::Kind kind) {
+  const work::Attention work = attention_work(shape, lists, kind);
+  return {shape, 1.0f / std::sqrt(static_cast<float>(shape.head_dim)), std::move(lists), work};
 }
 
 template <class T>
@@ -66,17 +54,16 @@ void backward(const Task& task, const float* q, const float* k, const float* v, 
   attention::backward(input(task, q, k, v), task.lists, gradients, threads);
 }
 
-}  // namespace
-
-Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, ListsView lists) {
+Tensor attend(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, ListsView lists,
+              work::Attention::Kind kind) {
   REEL_CHECK(q.shape().size() == 4 && k.shape() == Shape({q.dim(0), k.dim(1), q.dim(2), q.dim(3)}) &&
              v.shape() == k.shape());
-  const Task task = make_task(q, k.dim(1), std::move(lists));
+  const Task task = make_task({q.dim(0), q.dim(2), q.dim(1), k.dim(1), q.dim(3)}, std::move(lists), kind);
   const Tensor out = tape.make(q.shape()), lse = tape.make({q.dim(0), q.dim(2), q.dim(1)});
-  tape.run(cost(task, 2), [&] { forward(task, q.data(), k.data(), v.data(), out.data(), lse.data(), tape.threads()); });
+  tape.run(task.work, [&] { forward(task, q.data(), k.data(), v.data(), out.data(), lse.data(), tape.threads()); });
   tape.record(out, tape.wants({q, k, v}), [=](Tape& back, const Tensor& dout) {
     const Tensor dq = back.make(q.shape()), dk = back.make(k.shape()), dv = back.make(v.shape());
-    back.run(cost(task, 5), [&] {
+    back.run(backward_of(task.work), [&] {
       backward(task, q.data(), k.data(), v.data(),
                {dout.data(), out.data(), lse.data(), dq.data(), dk.data(), dv.data()}, back.threads());
     });
@@ -87,8 +74,18 @@ Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, 
   return out;
 }
 
-Tensor attention_packed(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v,
-                        std::vector<std::int64_t> starts) {
+}  // namespace
+
+Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, ListsView lists) {
+  return attend(tape, q, k, v, std::move(lists), work::Attention::Kind::kSelf);
+}
+
+Tensor cross_attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v) {
+  return attend(tape, q, k, v, {}, work::Attention::Kind::kCross);
+}
+
+Tensor cross_attention_packed(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v,
+                              std::vector<std::int64_t> starts) {
   REEL_CHECK(q.shape().size() == 4 && k.shape() == Shape({k.dim(0), q.dim(2), q.dim(3)}) && v.shape() == k.shape());
   const std::int64_t batch = q.dim(0), heads = q.dim(2), width = heads * q.dim(3);
   REEL_CHECK(static_cast<std::int64_t>(starts.size()) == batch + 1 && starts.front() == 0 &&
@@ -100,14 +97,13 @@ Tensor attention_packed(Tape& tape, const Tensor& q, const Tensor& k, const Tens
   };
   std::vector<Entry> entries;
   for (std::int64_t b = 0; b < batch; ++b) {
-    Task task = make_task(q, starts[b + 1] - starts[b], {});
-    task.shape.batch = 1;
-    task.pairs /= static_cast<double>(batch);
-    entries.push_back({std::move(task), b * q.dim(1) * width, starts[b] * width, b * heads * q.dim(1)});
+    const attention::Shape shape{1, heads, q.dim(1), starts[b + 1] - starts[b], q.dim(3)};
+    entries.push_back({make_task(shape, {}, work::Attention::Kind::kCross), b * q.dim(1) * width, starts[b] * width,
+                       b * heads * q.dim(1)});
   }
   const Tensor out = tape.make(q.shape()), lse = tape.make({batch, heads, q.dim(1)});
   for (const Entry& e : entries) {
-    tape.run(cost(e.task, 2), [&] {
+    tape.run(e.task.work, [&] {
       forward(e.task, q.data() + e.q, k.data() + e.k, v.data() + e.k, out.data() + e.q, lse.data() + e.lse,
               tape.threads());
     });
@@ -115,7 +111,7 @@ Tensor attention_packed(Tape& tape, const Tensor& q, const Tensor& k, const Tens
   tape.record(out, tape.wants({q, k, v}), [=](Tape& back, const Tensor& dout) {
     const Tensor dq = back.make(q.shape()), dk = back.make(k.shape()), dv = back.make(v.shape());
     for (const Entry& e : entries) {
-      back.run(cost(e.task, 5), [&] {
+      back.run(backward_of(e.task.work), [&] {
         backward(e.task, q.data() + e.q, k.data() + e.k, v.data() + e.k,
                  {dout.data() + e.q, out.data() + e.q, lse.data() + e.lse, dq.data() + e.q, dk.data() + e.k,
                   dv.data() + e.k},

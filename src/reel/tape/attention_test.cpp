@@ -50,7 +50,7 @@ TEST(AttentionOperation, PackedKeysOfDifferentNumberAlsoNone) {
        {std::vector<std::int64_t>{0, 4, 4, 5}, {0, 0, 3, 6}, {0, 2, 4, 4}, {0, 0, 0, 0}}) {
     SCOPED_TRACE(fmt::format("starts {}", fmt::join(starts, " ")));
     const Shape keys = {starts.back(), 2, 8};
-    check([&](Tape& t, const Tensors& x, Table&) { return attention_packed(t, x[0], x[1], x[2], starts); },
+    check([&](Tape& t, const Tensors& x, Table&) { return cross_attention_packed(t, x[0], x[1], x[2], starts); },
           {{3, 3, 2, 8}, keys, keys}, {},
           [&](const Arrays& x, const Arrays&) { return reference::attention_packed(x[0], x[1], x[2], starts); });
   }
@@ -64,7 +64,7 @@ TEST(AttentionOperation, ShapesThatDoNotFitAreBugs) {
   EXPECT_DEATH(attention(tape, q, narrow, narrow), "k.shape");
   EXPECT_DEATH(attention(tape, q, q, narrow), "k.shape");
   for (const std::vector<std::int64_t>& starts : {std::vector<std::int64_t>{1, 2, 4}, {0, 5, 4}, {0, 2, 3}, {0, 4}}) {
-    EXPECT_DEATH(attention_packed(tape, q, packed, packed, starts), "starts");
+    EXPECT_DEATH(cross_attention_packed(tape, q, packed, packed, starts), "starts");
   }
 }
 

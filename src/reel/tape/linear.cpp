@@ -1,6 +1,5 @@
 #include "reel/kernels/elementwise.h"
 #include "reel/kernels/gemm.h"
-#include "reel/tape/cost.h"
 #include "reel/tape/operations.h"
 
 namespace reel::tape {
@@ -11,14 +10,13 @@ struct Sizes {
   std::size_t rows, in, out;
 };
 
-Operation cost(const char* name, const Sizes& s) {
-  const double rows = static_cast<double>(s.rows), in = static_cast<double>(s.in), out = static_cast<double>(s.out);
-  return {.name = name, .flops = 2 * rows * in * out, .bytes = 4 * (rows * in + rows * out + in * out)};
+work::Product product(work::Form form, std::size_t m, std::size_t n, std::size_t k) {
+  return {form, static_cast<std::int64_t>(m), static_cast<std::int64_t>(n), static_cast<std::int64_t>(k)};
 }
 
 void forward(Tape& tape, const Sizes& s, const Tensor& x, const Parameter& w, const Parameter* b, Activation kind,
              const Tensor& before, const Tensor& y) {
-  tape.run(cost("linear", s), [&] {
+  tape.run(product(work::Form::kXWt, s.rows, s.out, s.in), [&] {
     kernels::gemm({.form = kernels::Form::kXWt,
                    .rows = s.rows,
                    .columns = s.out,
@@ -35,7 +33,7 @@ void forward(Tape& tape, const Sizes& s, const Tensor& x, const Parameter& w, co
 }
 
 void input_gradient(Tape& tape, const Sizes& s, const Parameter& w, const Tensor& dy, const Tape::Slot& dx) {
-  tape.run(cost("linear", s), [&] {
+  tape.run(product(work::Form::kDyW, s.rows, s.in, s.out), [&] {
     kernels::gemm({.form = kernels::Form::kDyW,
                    .rows = s.rows,
                    .columns = s.in,
@@ -52,7 +50,7 @@ void input_gradient(Tape& tape, const Sizes& s, const Parameter& w, const Tensor
 void parameter_gradients(Tape& tape, const Sizes& s, const Tensor& x, Parameter& w, Parameter* b, const Tensor& dy) {
   if (tape.wants(w)) {
     const Tape::ParameterSlot dw = tape.slot(w);
-    tape.run(cost("linear", s), [&] {
+    tape.run(product(work::Form::kDytX, s.out, s.in, s.rows), [&] {
       kernels::gemm({.form = kernels::Form::kDytX,
                      .rows = s.out,
                      .columns = s.in,
@@ -67,7 +65,7 @@ void parameter_gradients(Tape& tape, const Sizes& s, const Tensor& x, Parameter&
   }
   if (tape.wants(b)) {
     const Tape::ParameterSlot db = tape.slot(*b);
-    tape.run(elementwise_cost("bias", dy.size(), 1, 1), [&] {
+    tape.run(work::Sweep{"bias", dy.size(), 1, 1}, [&] {
       kernels::column_sums({dy.data(), s.rows, s.out}, db.into,
                            db.accumulate ? kernels::Write::kAdd : kernels::Write::kOverwrite, tape.threads());
     });
@@ -84,7 +82,7 @@ void backward(Tape& tape, const Sizes& s, const Tensor& x, Parameter& w, Paramet
 }
 
 void activation_backward(Tape& tape, Activation kind, const Tensor& before, const Tensor& dy, const Tensor& dbefore) {
-  tape.run(elementwise_cost("activation", dy.size(), 20, 3),
+  tape.run(work::Sweep{"activation", dy.size(), 20, 3},
            [&] { kernels::activation_backward(kind, before.span(), dy.span(), dbefore.span(), tape.threads()); });
 }
 
@@ -134,7 +132,7 @@ Tensor mlp(Tape& tape, const Tensor& x, Parameter& w1, Parameter* b1, Activation
   tape.record(y, wanted,
               [=, &w1, &w2](Tape& back, const Tensor& dy) {
                 const Tensor hidden = back.make(inner);
-                back.run(elementwise_cost("activation", hidden.size(), 20, 2),
+                back.run(work::Sweep{"activation", hidden.size(), 20, 2},
                          [&] { kernels::activation(kind, before.span(), hidden.span(), back.threads()); });
                 parameter_gradients(back, s2, hidden, w2, b2, dy);
                 if (!first) return;

@@ -3,7 +3,6 @@
 #include "reel/base/sized.h"
 #include "reel/kernels/elementwise.h"
 #include "reel/kernels/norm.h"
-#include "reel/tape/cost.h"
 #include "reel/tape/operations.h"
 #include "reel/tape/rows.h"
 
@@ -26,7 +25,7 @@ void check(const Tensor& x, const Tensor& m, std::initializer_list<int> vectors)
 // Adds `rows` to vector `which` of the gradient of m: another operation may have used the same vector.
 void add_to(Tape& tape, const Tensor& m, int which, const Tensor& rows) {
   const Tensor gradient = tape.gradient_to_add(m);
-  tape.run(elementwise_cost("add", rows.size(), 1, 3), [&] {
+  tape.run(work::Sweep{"add", rows.size(), 1, 3}, [&] {
     const kernels::Rows into = vectors_of(gradient, which);
     for (std::size_t i = 0; i < into.rows; ++i) {
       kernels::axpy(1.0f, rows.span().subspan(i * into.width, into.width), {into.row(i), into.width}, tape.threads());
@@ -39,14 +38,14 @@ void add_to(Tape& tape, const Tensor& m, int which, const Tensor& rows) {
 Tensor norm_modulate(Tape& tape, const Tensor& x, const Tensor& m, int shift, int scale, float eps) {
   check(x, m, {shift, scale});
   const Tensor y = tape.make(x.shape()), mean = tape.make({x.rows()}), rstd = tape.make({x.rows()});
-  tape.run(elementwise_cost("norm_modulate", x.size(), 10, 2), [&] {
+  tape.run(work::Sweep{"norm_modulate", x.size(), 10, 2}, [&] {
     kernels::layer_norm(rows_of(x), nullptr, nullptr, eps, rows_of(y), mean.data(), rstd.data(), tape.threads());
     kernels::modulate(rows_of(y), vectors_of(m, scale), vectors_of(m, shift), rows_of(y), tape.threads());
   });
   tape.record(y, tape.wants({x, m}), [=](Tape& back, const Tensor& dy) {
     const Tensor normed = back.make(x.shape()), dx = back.make(x.shape());
     const Tensor dscale = back.make({m.dim(0), m.width()}), dshift = back.make({m.dim(0), m.width()});
-    back.run(elementwise_cost("norm_modulate", x.size(), 24, 3), [&] {
+    back.run(work::Sweep{"norm_modulate", x.size(), 24, 3}, [&] {
       kernels::layer_norm(rows_of(x), nullptr, nullptr, eps, rows_of(normed), nullptr, nullptr, back.threads());
       kernels::modulate_backward(rows_of(normed), vectors_of(m, scale), rows_of(dy), rows_of(dx), rows_of(dscale),
                                  rows_of(dshift), back.threads());
@@ -66,11 +65,11 @@ Tensor gated_residual(Tape& tape, const Tensor& x, const Tensor& r, const Tensor
   check(x, m, {gate});
   REEL_CHECK(x.size() == r.size());
   const Tensor y = tape.make(x.shape());
-  tape.run(elementwise_cost("gated_residual", x.size(), 2, 3),
+  tape.run(work::Sweep{"gated_residual", x.size(), 2, 3},
            [&] { kernels::gate(rows_of(x), vectors_of(m, gate), rows_of(r), rows_of(y), tape.threads()); });
   tape.record(y, tape.wants({x, r, m}), [=, x = x.gradient_only()](Tape& back, const Tensor& dy) {
     const Tensor dr = back.make(r.shape()), dgate = back.make({m.dim(0), m.width()});
-    back.run(elementwise_cost("gated_residual", x.size(), 3, 3), [&] {
+    back.run(work::Sweep{"gated_residual", x.size(), 3, 3}, [&] {
       kernels::gate_backward(vectors_of(m, gate), rows_of(r), rows_of(dy), rows_of(dr), rows_of(dgate), back.threads());
     });
     back.give(x, dy);

@@ -1,6 +1,5 @@
 #include "reel/kernels/norm.h"
 
-#include "reel/tape/cost.h"
 #include "reel/tape/operations.h"
 #include "reel/tape/rows.h"
 
@@ -21,7 +20,7 @@ Tensor layer_norm(Tape& tape, const Tensor& x, Affine affine, float eps) {
   REEL_CHECK(fits(affine.weight, width) && fits(affine.bias, width));
   const bool wanted = tape.wants({x}) || tape.wants(affine.weight) || tape.wants(affine.bias);
   const Tensor y = tape.make(x.shape()), mean = tape.make({x.rows()}), rstd = tape.make({x.rows()});
-  tape.run(elementwise_cost("layer_norm", x.size(), 8, 2), [&] {
+  tape.run(work::Sweep{"layer_norm", x.size(), 8, 2}, [&] {
     kernels::layer_norm(rows_of(x, width), value_of(affine.weight), value_of(affine.bias), eps, rows_of(y, width),
                         mean.data(), rstd.data(), tape.threads());
   });
@@ -30,7 +29,7 @@ Tensor layer_norm(Tape& tape, const Tensor& x, Affine affine, float eps) {
                 const Tensor dx = back.make(x.shape());
                 float* dweight = gradient_of(back, affine.weight);
                 float* dbias = gradient_of(back, affine.bias);
-                back.run(elementwise_cost("layer_norm", x.size(), 14, 3), [&] {
+                back.run(work::Sweep{"layer_norm", x.size(), 14, 3}, [&] {
                   kernels::layer_norm_backward(rows_of(x, width), value_of(affine.weight), mean.data(), rstd.data(),
                                                rows_of(dy, width), rows_of(dx, width), dweight, dbias, back.threads());
                 });
@@ -44,14 +43,14 @@ Tensor rms_norm(Tape& tape, const Tensor& x, Parameter* weight, float eps, std::
   if (width == 0) width = x.width();
   REEL_CHECK(x.size() % width == 0 && fits(weight, width));
   const Tensor y = tape.make(x.shape()), rstd = tape.make({x.size() / width});
-  tape.run(elementwise_cost("rms_norm", x.size(), 4, 2), [&] {
+  tape.run(work::Sweep{"rms_norm", x.size(), 4, 2}, [&] {
     kernels::rms_norm(rows_of(x, width), value_of(weight), eps, rows_of(y, width), rstd.data(), tape.threads());
   });
   tape.record(y, tape.wants({x}) || tape.wants(weight),
               [=](Tape& back, const Tensor& dy) {
                 const Tensor dx = back.make(x.shape());
                 float* dweight = gradient_of(back, weight);
-                back.run(elementwise_cost("rms_norm", x.size(), 10, 3), [&] {
+                back.run(work::Sweep{"rms_norm", x.size(), 10, 3}, [&] {
                   kernels::rms_norm_backward(rows_of(x, width), value_of(weight), rstd.data(), rows_of(dy, width),
                                              rows_of(dx, width), dweight, back.threads());
                 });

@@ -79,12 +79,13 @@ Tensor rope(Tape& tape, const Tensor& x, const std::shared_ptr<const RopeAngles>
 
 // --- attention.cpp
 // q [batch, queries, heads, head_dim], k and v [batch, keys, heads, head_dim] -> [batch, queries, heads, head_dim].
-// Scores are scaled by 1 / sqrt(head_dim). No lists: all keys.
-Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v,
-                 lists::ListsView lists = {});
+// Scores are scaled by 1 / sqrt(head_dim). Self-attention; no lists: all keys.
+Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, lists::ListsView lists = {});
+// The same with keys from elsewhere (a text), all of them. The record tells both kinds apart.
+Tensor cross_attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v);
 // Keys of all batch entries packed: k and v [all keys, heads, head_dim], entry b has keys starts[b] to starts[b + 1].
-Tensor attention_packed(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v,
-                        std::vector<std::int64_t> starts);
+Tensor cross_attention_packed(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v,
+                              std::vector<std::int64_t> starts);
 
 // --- permute.cpp
 // Axis i of the result is axis order[i] of x.

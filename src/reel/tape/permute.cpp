@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "reel/kernels/elementwise.h"
-#include "reel/tape/cost.h"
 #include "reel/tape/operations.h"
 
 namespace reel::tape {
@@ -82,10 +81,10 @@ Copy reversed(Copy c) {
 // y is a copy of x; whatever of x it leaves out gets no gradient. Axes are ordered as in y.
 Tensor strided_copy(Tape& tape, const Tensor& x, Shape shape, Copy c, const char* name) {
   const Tensor y = tape.make(std::move(shape));
-  tape.run(elementwise_cost(name, y.size(), 0, 2), [&] { copy(c, x.data(), y.data(), tape.threads()); });
+  tape.run(work::Sweep{name, y.size(), 0, 2}, [&] { copy(c, x.data(), y.data(), tape.threads()); });
   tape.record(y, tape.wants({x}), [=, x = x.gradient_only()](Tape& back, const Tensor& dy) {
     const Tensor dx = dy.size() == x.size() ? back.make(x.shape()) : back.zeros(x.shape());
-    back.run(elementwise_cost(name, dy.size(), 0, 2), [&] { copy(reversed(c), dy.data(), dx.data(), back.threads()); });
+    back.run(work::Sweep{name, dy.size(), 0, 2}, [&] { copy(reversed(c), dy.data(), dx.data(), back.threads()); });
     back.give(x, dx);
   });
   return y;
@@ -114,10 +113,10 @@ Tensor slice(Tape& tape, const Tensor& x, int axis, std::int64_t first, std::int
   const Copy c{shape, from, contiguous_strides(shape)};
   const std::int64_t offset = elements(shape) == 0 ? 0 : first * from[at];
   const Tensor y = tape.make(shape);
-  tape.run(elementwise_cost("slice", y.size(), 0, 2), [&] { copy(c, x.data() + offset, y.data(), tape.threads()); });
+  tape.run(work::Sweep{"slice", y.size(), 0, 2}, [&] { copy(c, x.data() + offset, y.data(), tape.threads()); });
   tape.record(y, tape.wants({x}), [=, x = x.gradient_only()](Tape& back, const Tensor& dy) {
     const Tensor dx = back.gradient_to_add(x);  // slices of one tensor add to one gradient
-    back.run(elementwise_cost("slice", dy.size(), 1, 3),
+    back.run(work::Sweep{"slice", dy.size(), 1, 3},
              [&] { copy(reversed(c), dy.data(), dx.data() + offset, back.threads(), kernels::Write::kAdd); });
   });
   return y;
@@ -137,7 +136,7 @@ Tensor concatenate(Tape& tape, const std::vector<Tensor>& parts, int axis) {
   const Shape strides = contiguous_strides(shape);
   const std::int64_t step = elements(shape) == 0 ? 0 : strides[at];
   const Tensor y = tape.make(shape);
-  tape.run(elementwise_cost("concatenate", y.size(), 0, 2), [&] {
+  tape.run(work::Sweep{"concatenate", y.size(), 0, 2}, [&] {
     float* to = y.data();
     for (const Tensor& part : parts) {
       copy({part.shape(), contiguous_strides(part.shape()), strides}, part.data(), to, tape.threads());
@@ -151,7 +150,7 @@ Tensor concatenate(Tape& tape, const std::vector<Tensor>& parts, int axis) {
     std::int64_t offset = 0;
     for (const Tensor& x : inputs) {
       const Tensor dx = back.make(x.shape());
-      back.run(elementwise_cost("concatenate", dx.size(), 0, 2), [&] {
+      back.run(work::Sweep{"concatenate", dx.size(), 0, 2}, [&] {
         copy({x.shape(), strides, contiguous_strides(x.shape())}, dy.data() + offset, dx.data(), back.threads());
       });
       back.give(x, dx);
@@ -168,11 +167,10 @@ Tensor pad(Tape& tape, const Tensor& x, int axis, std::int64_t count) {
   shape[at] += count;
   const Copy c{x.shape(), contiguous_strides(x.shape()), contiguous_strides(shape)};
   const Tensor y = tape.zeros(shape);
-  tape.run(elementwise_cost("pad", y.size(), 0, 2), [&] { copy(c, x.data(), y.data(), tape.threads()); });
+  tape.run(work::Sweep{"pad", y.size(), 0, 2}, [&] { copy(c, x.data(), y.data(), tape.threads()); });
   tape.record(y, tape.wants({x}), [=, x = x.gradient_only()](Tape& back, const Tensor& dy) {
     const Tensor dx = back.make(x.shape());
-    back.run(elementwise_cost("pad", dx.size(), 0, 2),
-             [&] { copy(reversed(c), dy.data(), dx.data(), back.threads()); });
+    back.run(work::Sweep{"pad", dx.size(), 0, 2}, [&] { copy(reversed(c), dy.data(), dx.data(), back.threads()); });
     back.give(x, dx);
   });
   return y;

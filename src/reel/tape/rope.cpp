@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "reel/kernels/elementwise.h"
-#include "reel/tape/cost.h"
 #include "reel/tape/operations.h"
 
 namespace reel::tape {
@@ -79,10 +78,10 @@ Tensor rope(Tape& tape, const Tensor& x, const std::shared_ptr<const RopeAngles>
       kernels::copy_rows(part(from, turned, heads - turned), part(to, turned, heads - turned), threads);
   };
   const Tensor y = tape.make(x.shape());
-  tape.run(elementwise_cost("rope", x.size(), 3, 2), [&] { turn(x, y, kernels::rope, tape.threads()); });
+  tape.run(work::Sweep{"rope", x.size(), 3, 2}, [&] { turn(x, y, kernels::rope, tape.threads()); });
   tape.record(y, tape.wants({x}), [=, x = x.gradient_only()](Tape& back, const Tensor& dy) {
     const Tensor dx = back.make(x.shape());
-    back.run(elementwise_cost("rope", x.size(), 3, 2), [&] { turn(dy, dx, kernels::rope_backward, back.threads()); });
+    back.run(work::Sweep{"rope", x.size(), 3, 2}, [&] { turn(dy, dx, kernels::rope_backward, back.threads()); });
     back.give(x, dx);
   });
   return y;

@@ -52,10 +52,8 @@ Tensor Tape::differentiable(Shape shape, std::span<const float> values) {
   return tensor;
 }
 
-void Tape::write_down(Operation operation, double start) {
-  operation.layer = layer_;
-  operation.phase = phase();
-  options_.recorder->record(std::move(operation), start, ghost() ? 0.0 : options_.recorder->now() - start);
+void Tape::write_down(const work::What& what, double start) {
+  options_.recorder->record({what, layer_, phase()}, start, ghost() ? 0.0 : options_.recorder->now() - start);
 }
 
 bool Tape::wants(std::initializer_list<Tensor> tensors) const {
@@ -91,7 +89,7 @@ void Tape::give(const Tensor& x, const Tensor& dx) {
   const Tensor old({x.size()}, gradient);
   const bool alone = gradient.use_count() == 2;  // the node's and `old`
   const Tensor sum = alone ? old : make({x.size()});
-  run({"add", static_cast<double>(x.size()), 12.0 * static_cast<double>(x.size())}, [&] {
+  run(work::Sweep{"add", x.size(), 1, 3}, [&] {
     if (alone) {
       kernels::axpy(1.0f, dx.span(), sum.span(), threads_);
     } else {

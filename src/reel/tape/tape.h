@@ -4,10 +4,10 @@
 //
 //   Tensor silu(Tape& tape, const Tensor& x) {
 //     const Tensor y = tape.make(x.shape());
-//     tape.run({"silu", flops, bytes}, [&] { kernels::activation(..., x.span(), y.span(), tape.threads()); });
-//     tape.record(y, tape.wants({x}), [=](Tape& back, const Tensor& dy) {
+//     tape.run(work::Sweep{"silu", x.size(), 10, 2}, [&] { kernels::activation(..., x.span(), y.span(),
+//     tape.threads()); }); tape.record(y, tape.wants({x}), [=](Tape& back, const Tensor& dy) {
 //       const Tensor dx = back.make(x.shape());
-//       back.run({"silu", ...}, [&] { kernels::activation_backward(..., dx.span(), ...); });
+//       back.run(work::Sweep{"silu", ...}, [&] { kernels::activation_backward(..., dx.span(), ...); });
 //       back.give(x, dx);  // x is captured with its values, which the derivative needs; else x.gradient_only()
 //     });
 //     return y;
@@ -16,7 +16,8 @@
 // backward(loss) walks in reverse, drops what each operation kept as soon as it is done, adds to the gradients of the
 // parameters, and calls on_final(p) when the gradient of p will not change any more. run() is the one door through
 // which all work goes: timing, ghosts and accounting are there and nowhere else. A ghost tape runs nothing: every
-// tensor has a shape and no data, every operation is recorded with its cost, memory is counted as in a real run.
+// tensor has a shape and no data, every operation is recorded as Work (reel/base/work.h), memory is counted as in a
+// real run.
 //
 // Used by one thread; operations use the team's threads inside.
 #pragma once
@@ -57,16 +58,12 @@ class Tape {
   Tensor copy_in(Shape shape, std::span<const float> values);
   Tensor differentiable(Shape shape, std::span<const float> values);  // an input whose gradient is wanted
 
-  // Runs `work` unless this is a ghost. Phase and layer are filled in.
-  template <class Work>
-  void run(Operation operation, Work&& work) {
-    if (options_.recorder == nullptr) {
-      if (!ghost()) work();
-      return;
-    }
-    const double start = options_.recorder->now();
-    if (!ghost()) work();
-    write_down(std::move(operation), start);
+  // Runs f, which does `what`, unless this is a ghost. The record gets phase and layer, too.
+  template <class F>
+  void run(const work::What& what, F&& f) {
+    const double start = options_.recorder != nullptr ? options_.recorder->now() : 0;
+    if (!ghost()) f();
+    if (options_.recorder != nullptr) write_down(what, start);
   }
 
   // Which layer the following operations belong to (-1: none); backward remembers it.
@@ -123,7 +120,7 @@ class Tape {
     std::vector<Parameter*> used;
     int layer;
   };
-  void write_down(Operation operation, double start);
+  void write_down(const work::What& what, double start);
   void walk_back(std::size_t down_to);
   void finished_with(Parameter& p);
 

@@ -301,8 +301,8 @@ TEST(Tape, OperationsAreWrittenDownWithLayerAndPhase) {
     tape.backward(model.loss(tape, model.input(tape), model.modulation(tape), recompute));
     std::vector<std::string> seen;  // without repetition
     for (const Record& r : recorder.records()) {
-      EXPECT_GT(r.operation.flops + r.operation.bytes, 0) << r.operation.name;
-      const std::string now = fmt::format("{} {}", phase_name(r.operation.phase), r.operation.layer);
+      EXPECT_GT(flops(r.work) + bytes(r.work), 0) << display_name(r.work);
+      const std::string now = fmt::format("{} {}", phase_name(r.work.phase), r.work.layer);
       if (seen.empty() || seen.back() != now) seen.push_back(now);
     }
     EXPECT_EQ(seen, (std::vector<std::string>{"forward 0", "forward 1", "forward -1", "backward -1", "backward 1",

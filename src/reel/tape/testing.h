@@ -36,8 +36,7 @@ inline std::vector<float> copy_of(std::span<const float> values) { return {value
 inline std::vector<std::string> lines(const Recorder& recorder) {
   std::vector<std::string> all;
   for (const Record& r : recorder.records()) {
-    all.push_back(fmt::format("{} {} layer {}: {} flops, {} bytes", phase_name(r.operation.phase), r.operation.name,
-                              r.operation.layer, r.operation.flops, r.operation.bytes));
+    all.push_back(describe(r.work));
   }
   return all;
 }

@@ -28,7 +28,7 @@ double number_in(const std::string& path, std::string_view key = "") {
 
 }  // namespace
 
-StepNeed step_need(const RunConfig& config, int rank, int ranks) {
+StepNeed step_need(const RunConfig& config, int rank, int ranks, Recorder* recorder) {
   StepNeed need;
   const auto world = comm::make_ghost(rank, ranks);
   parallel::Team team(*world, ranks == 1 ? parallel::Plan{} : parallel::parse_plan(config.parallel.plan));
@@ -41,9 +41,10 @@ StepNeed step_need(const RunConfig& config, int rank, int ranks) {
   need.optimizer = static_cast<double>(optim::Optimizer::state_bytes(config.optim, owned));
   Threads one(1);
   tape::Pool pool(true);
-  Recorder recorder;
+  Recorder own;
+  if (recorder == nullptr) recorder = &own;
   {
-    tape::Tape tape(one, pool, {.recorder = &recorder});
+    tape::Tape tape(one, pool, {.recorder = recorder});
     model::Context context(tape);
     const Objective objective(config);
     context.recompute = config.train.recompute;
@@ -61,12 +62,12 @@ StepNeed step_need(const RunConfig& config, int rank, int ranks) {
     plain.train.recompute = false;
     const StepNeed once = step_need(plain, rank, ranks);
     need.flops = once.flops;
-    need.attention_flops = once.attention_flops;
+    need.self_attention_flops = once.self_attention_flops;
   } else {
-    for (const Total& total : recorder.totals()) {
-      const double flops = total.flops * static_cast<double>(config.train.accumulate);
+    for (const Record& record : recorder->records()) {
+      const double flops = reel::flops(record.work) * static_cast<double>(config.train.accumulate);
       need.flops += flops;
-      if (total.name == "attention") need.attention_flops += flops;
+      if (is_self_attention(record.work)) need.self_attention_flops += flops;
     }
   }
   const auto& c = config;

@@ -57,7 +57,7 @@ TEST(StepNeed, RecomputeTakesLessMemoryAndCountsNoWorkTwice) {
     const RunConfig again = small_run(family, {"model.layers=4", "train.recompute=true"});
     EXPECT_LT(step_need(again).activations, 0.7 * step_need(plain).activations);
     EXPECT_EQ(step_need(again).flops, step_need(plain).flops);
-    EXPECT_EQ(step_need(again).attention_flops, step_need(plain).attention_flops);
+    EXPECT_EQ(step_need(again).self_attention_flops, step_need(plain).self_attention_flops);
   }
 }
 
@@ -67,13 +67,62 @@ TEST(StepNeed, ArithmeticOfWanIsWhatAHandCountGives) {
                                         "video.height=32", "video.width=32", "train.batch=3", "train.accumulate=2"});
   const double d = 512, n = 8 * 8 * 8, text = 4, clips = 6;
   const double linear = 2 * (6 * n * d * d + 2 * text * d * d + 2 * n * d * 4 * d);  // attentions, their text, mlp
-  const double attention = 4 * n * n * d + 4 * n * text * d;
+  const double self = 4 * n * n * d, cross = 4 * n * text * d;
   const StepNeed need = step_need(c);
-  EXPECT_EQ(need.attention_flops, clips * 4 * 3.5 * attention);
-  const double total = clips * 4 * (3 * linear + 3.5 * attention);
+  EXPECT_EQ(need.self_attention_flops, clips * 4 * 3.5 * self);
+  const double total = clips * 4 * (3 * linear + 3.5 * (self + cross));
   EXPECT_GT(need.flops, total);
   EXPECT_LT(need.flops, 1.05 * total);
   EXPECT_EQ(need.tokens, static_cast<std::int64_t>(clips * n));
+}
+
+// One real step, written down; what is not part of forward and backward left out.
+std::vector<Record> recorded(const RunConfig& c, double* kept = nullptr) {
+  Threads threads(2);
+  Trainer trainer(c, threads, sparsity_options(c, step_need(c), threads));
+  Clips clips(c);
+  Recorder recorder;
+  const StepReport report = trainer.step([&] { return clips(); }, &recorder);
+  if (kept != nullptr) *kept = report.kept;
+  std::vector<Record> records = recorder.records();
+  std::erase_if(records, [](const Record& r) {
+    return r.work.phase == Phase::kOptimizer || std::holds_alternative<work::Selection>(r.work.what);
+  });
+  return records;
+}
+
+// The text is as long as the clip: what lists leave out is left out of self-attention and of nothing else.
+TEST(StepNeed, SparseSelfAttentionLeavesOutPairsOfItsOwnOnly) {
+  const RunConfig c = small_run("wan", {"model.text_tokens=64", "video.frames=4", "video.height=16", "video.width=16",
+                                        "sparsity.mode=window", "sparsity.keys=0.3", "sparsity.group=[2, 2, 2]"});
+  double kept = 1;
+  const std::vector<Record> sparse = recorded(c, &kept);
+  Recorder ghost;
+  const StepNeed need = step_need(c, 0, 1, &ghost);
+  const Total self = total_of(ghost.records(), is_self_attention),
+              cross = total_of(ghost.records(), is_cross_attention);
+  const double left_out = self.flops - total_of(sparse, is_self_attention).flops;
+  EXPECT_LT(kept, 0.5);
+  EXPECT_NEAR((need.flops - need.flops_with(kept)) / left_out, 1, 1e-9);
+  EXPECT_EQ(total_of(sparse, is_cross_attention).flops, cross.flops);
+  EXPECT_EQ(total_of(sparse, is_product).flops, total_of(ghost.records(), is_product).flops);
+  EXPECT_EQ(cross.flops, self.flops) << "64 tokens each";
+}
+
+TEST(StepNeed, AGhostWritesDownTheWorkOfARealStep) {
+  for (const std::string& family : testing::kFamilies) {
+    for (const char* recompute : {"train.recompute=false", "train.recompute=true"}) {
+      SCOPED_TRACE(family + " " + recompute);
+      const RunConfig c = small_run(family, {recompute});
+      Recorder ghost;
+      step_need(c, 0, 1, &ghost);
+      std::vector<std::string> real_lines, ghost_lines;
+      for (const Record& r : recorded(c)) real_lines.push_back(describe(r.work));
+      for (const Record& r : ghost.records()) ghost_lines.push_back(describe(r.work));
+      EXPECT_EQ(ghost_lines, real_lines);
+      EXPECT_GT(real_lines.size(), 20u);
+    }
+  }
 }
 
 // Lists of all layers are there at once; a bound, and no more than a few bytes above what fixed budgets take.

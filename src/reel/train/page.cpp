@@ -114,7 +114,7 @@ void write_page(const std::string& run, Trainer& trainer, data::Source& source, 
       {"clip", fmt::format("{} x {} x {}, {} channels", c.video.frames, c.video.height, c.video.width, m.channels)},
       {"tokens of a step", fmt::format("{}", need.tokens)},
       {"data", c.data.source},
-      {"attention in the arithmetic", fmt::format("{:.0f} %", 100 * need.attention_flops / need.flops)}};
+      {"self-attention in the arithmetic", fmt::format("{:.0f} %", 100 * need.self_attention_share())}};
   const cost::Machine machine = cost::describe_this_machine();
   page.machine = {{"CPU", machine.cpu},
                   {"instructions", kernels::target()},

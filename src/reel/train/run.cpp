@@ -157,9 +157,8 @@ class Run {
   }
 
   void tell(const StepReport& report, double seconds) {
-    // Pairs of queries and keys that were left out are no work done.
-    const double flops = need_.flops - (1 - report.kept) * need_.attention_flops;
-    const double rate = static_cast<double>(need_.tokens) / seconds, share = flops / seconds / peak_;
+    const double rate = static_cast<double>(need_.tokens) / seconds,
+                 share = need_.flops_with(report.kept) / seconds / peak_;
     namespace metric = report::metric;
     note({{metric::kLoss, report.loss},
           {metric::kLearningRate, report.lr},

@@ -49,7 +49,7 @@ std::vector<report::AttentionFigures::Length> attention_by_length(const RunConfi
     longer.train.recompute = false;
     if (!lengths.empty() && times * lengths.front().tokens > kLongest) break;
     const StepNeed need = step_need(longer);
-    lengths.push_back({longer.video.frames, need.tokens, need.attention_flops / need.flops});
+    lengths.push_back({longer.video.frames, need.tokens, need.self_attention_share()});
   }
   return lengths;
 }
@@ -215,7 +215,7 @@ report::SparsitySummary sparsity_summary(const std::string& run, Trainer& traine
   const RunConfig& c = trainer.config();
   report::SparsitySummary summary;
   summary.mode = c.sparsity.mode;
-  summary.attention_share = need.attention_flops / need.flops;
+  summary.attention_share = need.self_attention_share();
   summary.heads = profile_rows(run + "/sparsity.jsonl");
   data::Clip clip;
   if (source.size(data::Split::kValidation) > 0 && source.read(data::Split::kValidation, 0, clip)) {

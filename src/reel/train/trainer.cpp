@@ -13,6 +13,25 @@ namespace reel::train {
 
 using diffusion::Draws;
 
+namespace {
+
+// Messages and waits are recorded, too, as long as this lives.
+class RecordedMessages {
+ public:
+  RecordedMessages(parallel::Team* team, Recorder* recorder) : team_(team) { set(recorder); }
+  ~RecordedMessages() { set(nullptr); }
+  RecordedMessages(const RecordedMessages&) = delete;
+  RecordedMessages& operator=(const RecordedMessages&) = delete;
+
+ private:
+  void set(Recorder* recorder) {
+    if (team_ != nullptr) team_->world().shared().recorder = recorder;
+  }
+  parallel::Team* team_;
+};
+
+}  // namespace
+
 Trainer::Trainer(const RunConfig& config, Threads& threads, const sparsity::Controller::Options& sparsity,
                  parallel::Team* team)
     : config_(config),
@@ -42,6 +61,7 @@ void Trainer::use(model::Context& context) const {
 
 StepReport Trainer::step(const std::function<data::Batch()>& next, Recorder* recorder) {
   const TrainConfig& t = config_.train;
+  const RecordedMessages messages(team_, recorder);
   StepReport report;
   report.lr = optim::learning_rate(config_.optim, steps_done_ + 1, t.steps);
   model_->parameters().clear_gradients();
@@ -67,18 +87,16 @@ StepReport Trainer::step(const std::function<data::Batch()>& next, Recorder* rec
   }
   model_->parameters().zero_untouched_gradients();
 
-  const double start = recorder != nullptr ? recorder->now() : 0;
   reduce(report.loss, pairs);
   report.kept = pairs.kept_share();
-  report.gradient_norm = gradient_norm();
+  report.gradient_norm = gradient_norm(recorder);
 
   report.skipped = !std::isfinite(report.loss) || !std::isfinite(report.gradient_norm);
   if (!report.skipped) {
-    optimizer_->step(report.lr, report.gradient_norm, threads_);  // clips, and moves the averaged weights too
+    run_recorded(recorder, {optimizer_->step_work(), -1, Phase::kOptimizer}, [&] {
+      optimizer_->step(report.lr, report.gradient_norm, threads_);  // clips, and moves the averaged weights too
+    });
     if (zero_ != nullptr) zero_->gather(model_->parameters().trained_values());
-  }
-  if (recorder != nullptr) {
-    recorder->record({.name = "optimizer", .phase = Phase::kOptimizer}, start, recorder->now() - start);
   }
   ++steps_done_;
   return report;
@@ -94,8 +112,10 @@ void Trainer::reduce(double& loss, sparsity::Pairs& pairs) {
   pairs = {sums[0], sums[1]};
 }
 
-double Trainer::gradient_norm() {
-  double squares = optimizer_->gradient_squares(threads_);
+double Trainer::gradient_norm(Recorder* recorder) {
+  double squares = 0;
+  run_recorded(recorder, {optimizer_->squares_work(), -1, Phase::kOptimizer},
+               [&] { squares = optimizer_->gradient_squares(threads_); });
   if (zero_ != nullptr) team_->world().all_reduce({&squares, 1});
   return std::sqrt(squares);
 }

@@ -68,7 +68,7 @@ class Trainer {
   // Of a step: gradients, the loss and the counts of pairs become sums over the ranks, the gradients where their owners
   // are; and the norm of all gradients together.
   void reduce(double& loss, sparsity::Pairs& pairs);
-  double gradient_norm();
+  double gradient_norm(Recorder* recorder);
   int group() const { return team_ != nullptr ? team_->data().rank() : 0; }  // data-parallel
 
   RunConfig config_;
@@ -87,15 +87,18 @@ class Trainer {
 // What one step takes, known without running it: the same code, run by ghosts.
 struct StepNeed {
   double weights = 0, gradients = 0, optimizer = 0, activations = 0;  // bytes
-  double lists = 0;  // at most: lists of keys, and the averages of sparsity.mode = static
-  double flops = 0;  // of a step, the re-run of recompute not counted
-  double attention_flops = 0;
-  std::int64_t tokens = 0;  // of a step
+  double lists = 0;                 // at most: lists of keys, and the averages of sparsity.mode = static
+  double flops = 0;                 // of a step, the re-run of recompute not counted
+  double self_attention_flops = 0;  // with all pairs of queries and keys
+  std::int64_t tokens = 0;          // of a step
   double dense_bytes() const { return weights + gradients + optimizer + activations; }
   double bytes() const { return dense_bytes() + lists; }
+  double self_attention_share() const { return self_attention_flops / flops; }
+  // Of a step in which self-attention looks at this share of the pairs: what is left out is no work done.
+  double flops_with(double kept) const { return flops - (1 - kept) * self_attention_flops; }
 };
-// Of rank `rank` of `ranks`.
-StepNeed step_need(const RunConfig& config, int rank = 0, int ranks = 1);
+// Of rank `rank` of `ranks`. `recorder` gets the work of one of the accumulated passes.
+StepNeed step_need(const RunConfig& config, int rank = 0, int ranks = 1, Recorder* recorder = nullptr);
 
 // Null where sparsity is off.
 std::unique_ptr<sparsity::Controller> make_controller(const RunConfig& config,
