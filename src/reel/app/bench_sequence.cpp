@@ -23,8 +23,7 @@ namespace {
 struct Way {
   std::string key;  // of --only
   const char* name;
-  parallel::Plan plan;
-  bool everywhere;
+  layout::Degrees plan;
   double formula;  // bytes that a rank sends for a pair of blocks, forward, with cuts that are even
 };
 
@@ -115,7 +114,6 @@ Result measure(const Way& way, const train::RunConfig& config, model::Denoiser& 
                std::int64_t steps, Threads& threads) {
   const auto free_network = comm::make_hollow(world);
   parallel::Team team(world, way.plan), hollow(*free_network, way.plan);
-  team.ulysses_everywhere = hollow.ulysses_everywhere = way.everywhere;
   const auto keep = [](Pass& best, const Pass& pass) {
     const bool first = best.seconds == 0;
     const double waited = first ? pass.waited : std::min(best.waited, pass.waited);
@@ -160,10 +158,10 @@ void bench_sequence(const BenchOptions& options) {
   const auto tokens = static_cast<double>(config.train.batch * frames * down * across);
   const double m = tokens * static_cast<double>(config.model.width()) * sizeof(float);  // M: all tokens of one tensor
   const double switched = m / n * (n - 1) / n;                                          // what an all-to-all sends
-  const Way ways[] = {{"dsp", "DSP", {.dsp = n}, false, 2 * switched},
-                      {"ulysses-both", "Ulysses in both blocks", {.ulysses = n}, true, 8 * switched},
-                      {"ulysses", "Ulysses in the spatial block", {.ulysses = n}, false, 4 * switched},
-                      {"ring", "Ring in the spatial block", {.ring = n}, false, 2 * m / n * (n - 1)}};
+  const Way ways[] = {{"dsp", "DSP", {.dsp = n}, 2 * switched},
+                      {"ulysses-both", "Ulysses in both blocks", {.ulysses = n, .both = true}, 8 * switched},
+                      {"ulysses", "Ulysses in the spatial block", {.ulysses = n}, 4 * switched},
+                      {"ring", "Ring in the spatial block", {.ring = n}, 2 * m / n * (n - 1)}};
   const double per_byte = seconds_per_byte(world);
   const bool root = world.rank() == 0;
   if (root) {

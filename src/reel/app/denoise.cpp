@@ -79,7 +79,7 @@ model::Input read_input(tape::Tape& tape, const SafetensorsFile& file, const mod
 void denoise(const DenoiseOptions& options) {
   comm::Session session;
   comm::Comm& world = session.world();
-  const parallel::Plan plan = parallel::parse_plan(options.plan);
+  const layout::Degrees plan = layout::parse_degrees(options.plan);
   parallel::Team team(world, plan);
   Threads threads(options.threads);
   comm::poll_while_computing(threads, world);

@@ -26,9 +26,9 @@ std::vector<std::string> explanations(const std::vector<Strategy>& all) {
       others.push_back(&*found);
   };
   if (all.size() < 2) return {};
-  add([](const Strategy& s) { return s.ring == 1; });
-  add([](const Strategy& s) { return s.ulysses == 1 && s.exchange == plan::Exchange::kGather; });
-  add([](const Strategy& s) { return s.ulysses == 1 && s.exchange == plan::Exchange::kRing; });
+  add([](const Strategy& s) { return s.degrees.keys() == 1; });
+  add([](const Strategy& s) { return s.degrees.ulysses == 1 && s.gathers(); });
+  add([](const Strategy& s) { return s.degrees.ulysses == 1 && !s.gathers(); });
   add([](const Strategy&) { return true; });
   std::vector<std::string> texts;
   texts.reserve(others.size());
@@ -40,10 +40,10 @@ void write_json(const std::vector<Strategy>& all, const std::vector<std::string>
   nlohmann::ordered_json rows = nlohmann::json::array();
   for (const Strategy& s : all) {
     rows.push_back({{"name", s.name()},
-                    {"ulysses", s.ulysses},
-                    {"ring", s.ring},
-                    {"exchange", s.exchange == plan::Exchange::kRing ? "ring" : "gather"},
-                    {"heads_inside_nodes", s.heads_inside},
+                    {"ulysses", s.degrees.ulysses},
+                    {"ring", s.degrees.keys()},
+                    {"exchange", s.gathers() ? "gather" : "ring"},
+                    {"heads_inside_nodes", !s.degrees.keys_inside},
                     {"rho", s.rho},
                     {"rho_contiguous", s.rho_contiguous},
                     {"bytes", s.bytes},

@@ -95,7 +95,7 @@ void sample(const SampleOptions& o) {
   }
   comm::Session session;
   comm::Comm& world = session.world();
-  const parallel::Plan plan = parallel::parse_plan(o.plan);
+  const layout::Degrees plan = layout::parse_degrees(o.plan);
   parallel::Team team(world, plan);
   const layout::Cut cut = layout::cut_of_clips("--count", o.count, team.data().size());
   const std::string file = o.run + "/config.toml";

@@ -212,17 +212,12 @@ void search(const Arguments& a) {
                f.result.step_seconds, 100 * f.result.model_flops_utilisation, f.result.memory.peak() / (1 << 30),
                p.tensor, p.pipeline, p.interleave, p.context, p.expert, p.data, f.job.micro_batch, f.job.recompute,
                f.result.price ? fmt::format("  {:>16.2f}", f.result.price->billion_tokens) : "",
-               p.plan.empty() ? "" : "  " + p.plan);
-    nlohmann::ordered_json row = {{"parallel.tensor", p.tensor},
-                                  {"parallel.pipeline", p.pipeline},
-                                  {"parallel.interleave", p.interleave},
-                                  {"parallel.context", p.context},
-                                  {"parallel.expert", p.expert},
-                                  {"parallel.data", p.data},
-                                  {"parallel.plan", p.plan},
-                                  {"batch.global", f.job.global_batch},
-                                  {"batch.micro", f.job.micro_batch},
-                                  {"memory.recompute", f.job.recompute}};
+               p.plan.ranks() == 1 ? "" : "  " + p.plan.text());
+    nlohmann::ordered_json row = {{"parallel.tensor", p.tensor},         {"parallel.pipeline", p.pipeline},
+                                  {"parallel.interleave", p.interleave}, {"parallel.context", p.context},
+                                  {"parallel.expert", p.expert},         {"parallel.data", p.data},
+                                  {"parallel.plan", p.plan.text()},      {"batch.global", f.job.global_batch},
+                                  {"batch.micro", f.job.micro_batch},    {"memory.recompute", f.job.recompute}};
     row.update(flat(f.result, f.job));
     rows.push_back(row);
   }

@@ -46,7 +46,7 @@ Tensor Context::attend(int layer, const Tensor& q, const Tensor& k, const Tensor
     const parallel::Share share = parallel::share_of(*team, *here.tokens, q.dim(2));
     return parallel::attention(tape, *team, q, k, v, *here.tokens, share.of(keys));
   }
-  if (here.items_cut) return parallel::attention_of_items(tape, *team, q, k, v, *here.items_cut);
+  if (here.items_cut) return parallel::attention_of_items(tape, *team, q, k, v, *here.items_cut, keys);
   return tape::attention(tape, q, k, v, keys);
 }
 

@@ -23,7 +23,9 @@ struct Here {
   std::optional<layout::Cut> tokens;               // cut like this over the sequence group
   std::optional<std::vector<std::int64_t>> items;  // which items these are of the `batch` that one rank would have
   std::int64_t batch = 0;
-  std::optional<layout::Cut> items_cut;  // whole sequences here, others on other ranks
+  // Whole sequences here, others on other ranks, which attend together (ulysses-both): `items` are those of all ranks,
+  // one rank after another, cut like this over the sequence group.
+  std::optional<layout::Cut> items_cut;
 };
 
 class Context {

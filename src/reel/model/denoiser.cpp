@@ -22,9 +22,10 @@ std::unique_ptr<Denoiser> make_denoiser(const ModelConfig& config, tape::Paramet
   return model;
 }
 
-void check_plan(const std::string& family, const parallel::Plan& plan) {
-  if (plan.dsp == 1 || family != "wan") return;
-  const int n = plan.dsp;
+void check_plan(const std::string& family, const layout::Degrees& plan) {
+  parallel::Team::check(plan);
+  if (family != "wan" || (plan.dsp == 1 && !plan.both)) return;
+  const int n = plan.ranks();
   throw Error(
       fmt::format(
           "the plan \"{}\" needs separate spatial and temporal attention; wan attends to space and time at once",

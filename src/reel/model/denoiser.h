@@ -45,7 +45,7 @@ class Denoiser {
 };
 
 // An Error where models of the family cannot be cut like this: which plans would work.
-void check_plan(const std::string& family, const parallel::Plan& plan);
+void check_plan(const std::string& family, const layout::Degrees& plan);
 
 // A model of the family, with memory for its weights (zeros) and, if wanted, gradients.
 std::unique_ptr<Denoiser> make_denoiser(const ModelConfig& config, tape::Parameters::With with);

@@ -8,7 +8,7 @@
 namespace reel::model {
 namespace {
 
-using parallel::Plan;
+using layout::Degrees;
 using parallel::Team;
 using parallel::testing::world;
 
@@ -60,9 +60,9 @@ void expect_parity(const testing::Result& many, const testing::Result& one) {
   }
 }
 
-std::vector<Plan> plans_for(const std::string& family, int ranks) {
-  std::vector<Plan> plans = parallel::testing::factorisations(ranks);
-  if (family != "wan") plans.insert(plans.begin(), Plan{.dsp = ranks});
+std::vector<Degrees> plans_for(const std::string& family, int ranks) {
+  std::vector<Degrees> plans = parallel::testing::factorisations(ranks);
+  if (family != "wan") plans.insert(plans.begin(), {Degrees{.dsp = ranks}, Degrees{.ulysses = ranks, .both = true}});
   return plans;
 }
 
@@ -82,7 +82,7 @@ TEST(ModelRanks, SampleAndEveryGradientAreThoseOfOneRank) {
       const testing::Result plain = testing::run(*model, values, {});
       const std::vector<float> target = testing::random_values(plain.shape, 9);
       const testing::Result one = testing::run(*model, values, {}, target);
-      for (const Plan& plan : plans_for(family, world().size())) {
+      for (const Degrees& plan : plans_for(family, world().size())) {
         Team team(world(), plan);
         for (const bool recompute : {false, true}) {
           SCOPED_TRACE(
@@ -111,7 +111,7 @@ TEST(ModelRanks, WithKeyListsToo) {
     const testing::Values values = testing::random_input(config, clip, 5);
     const std::vector<float> target = testing::random_values(testing::run(*model, values, {}).shape, 9);
     const testing::Result one = testing::run(*model, values, {.lists = lists}, target);
-    for (const Plan& plan : plans_for(family, world().size())) {
+    for (const Degrees& plan : plans_for(family, world().size())) {
       Team team(world(), plan);
       for (const bool recompute : {false, true}) {
         SCOPED_TRACE(fmt::format("{} {} recompute {}", family, plan.text(), recompute));
@@ -136,7 +136,7 @@ TEST(ModelRanks, GivenFramesToo) {
       values.more.given_frames = given.frames;
       const std::vector<float> target = testing::random_values(testing::run(*model, values, {}).shape, 9);
       const testing::Result one = testing::run(*model, values, {}, target);
-      for (const Plan& plan : plans_for(family, world().size())) {
+      for (const Degrees& plan : plans_for(family, world().size())) {
         Team team(world(), plan);
         SCOPED_TRACE(fmt::format("{} {} clip [{}]", family, plan.text(), fmt::join(given.clip, ", ")));
         expect_parity(run_on(team, *model, values, {}, target), one);
@@ -194,9 +194,8 @@ TEST(ModelRanks, DspSendsTwoSwitchesAPairAndNoMore) {
   struct Sent {
     std::int64_t forward, backward;
   };
-  const auto sent = [&](const Plan& plan, bool everywhere) {
+  const auto sent = [&](const Degrees& plan) {
     Team team(world(), plan);
-    team.ulysses_everywhere = everywhere;
     comm::Traffic& traffic = world().shared().traffic;
     traffic.clear();
     run_on(team, *model, values, {}, target);
@@ -205,13 +204,13 @@ TEST(ModelRanks, DspSendsTwoSwitchesAPairAndNoMore) {
                 traffic.bytes_sent(work::Exchange::Kind::kAllToAll, &backward)};
   };
   const std::int64_t m = 24 * 24 * config.width() * 4, pairs = config.layers;
-  const Sent dsp = sent({.dsp = n}, false);
+  const Sent dsp = sent({.dsp = n});
   if (24 % n == 0) {
     EXPECT_EQ(dsp.forward, pairs * 2 * (m / n) * (n - 1) / n);
   }
   EXPECT_EQ(dsp.backward, dsp.forward);
-  EXPECT_LE(dsp.forward, 0.5 * static_cast<double>(sent({.ulysses = n}, false).forward));
-  EXPECT_LE(dsp.forward, 0.25 * static_cast<double>(sent({.ulysses = n}, true).forward));
+  EXPECT_LE(dsp.forward, 0.5 * static_cast<double>(sent({.ulysses = n}).forward));
+  EXPECT_LE(dsp.forward, 0.25 * static_cast<double>(sent({.ulysses = n, .both = true}).forward));
 }
 
 }  // namespace

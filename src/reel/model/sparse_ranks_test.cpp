@@ -16,8 +16,8 @@ namespace reel::model {
 namespace {
 
 using layout::Cut;
+using layout::Degrees;
 using lists::testing::same;
-using parallel::Plan;
 using parallel::Team;
 using parallel::testing::world;
 using sparsity::Controller;
@@ -102,11 +102,11 @@ class Chooser {
 };
 
 // All ways to cut the ranks: every factorisation of every degree, the rest is data parallel.
-std::vector<Plan> all_plans() {
-  std::vector<Plan> plans;
+std::vector<Degrees> all_plans() {
+  std::vector<Degrees> plans;
   for (int degree = 1; degree <= world().size(); ++degree) {
     if (world().size() % degree != 0) continue;
-    for (const Plan& plan : parallel::testing::factorisations(degree)) plans.push_back(plan);
+    for (const Degrees& plan : parallel::testing::factorisations(degree)) plans.push_back(plan);
   }
   return plans;
 }
@@ -170,7 +170,7 @@ TEST(SparseRanks, ListsAndDecisionsAreThoseOfOneRankForEveryPlan) {
     Chooser one(c.config, c.shape, nullptr);
     run(one, c, passes);
     EXPECT_FALSE(one.lists.back().dense(0, 0)) << c.name << ": nothing was chosen";
-    for (const Plan& plan : all_plans()) {
+    for (const Degrees& plan : all_plans()) {
       SCOPED_TRACE(fmt::format("{} {}", c.name, plan.text()));
       Team team(world(), plan);
       Chooser many(c.config, c.shape, &team);
@@ -205,7 +205,7 @@ TEST(SparseRanks, ThePredictorHiddenLearnsTheSame) {
   Chooser one(config, layer.shape, nullptr);
   learn(one);
   EXPECT_FALSE(one.lists.back().dense(0, 0));
-  for (const Plan& plan : all_plans()) {
+  for (const Degrees& plan : all_plans()) {
     SCOPED_TRACE(plan.text());
     Team team(world(), plan);
     Chooser many(config, layer.shape, &team);
@@ -221,7 +221,7 @@ TEST(SparseRanks, WhatIsNotFiniteOnOneRankIsSoForAll) {
   for (const std::size_t spoilt : {2, 3}) passes[spoilt].k.back() = NAN;  // a profiled pass, and another
   Chooser one(c.config, c.shape, nullptr);
   run(one, c, passes);
-  for (const Plan& plan : all_plans()) {
+  for (const Degrees& plan : all_plans()) {
     SCOPED_TRACE(plan.text());
     Team team(world(), plan);
     Chooser many(c.config, c.shape, &team);
@@ -237,7 +237,7 @@ TEST(SparseRanks, WhatIsNotFiniteOnOneRankIsSoForAll) {
 TEST(SparseRanks, OnlyLowRankNumbersAreSent) {
   Case c = cases()[2];
   c.config.rank = 2;
-  for (const Plan& plan : all_plans()) {
+  for (const Degrees& plan : all_plans()) {
     SCOPED_TRACE(plan.text());
     Team team(world(), plan);
     Chooser many(c.config, c.shape, &team);

@@ -80,9 +80,14 @@ Tensor SpaceTime::along(Axis axis, const Tensor& x, const OfSequences& f) const 
     Here here;
     if (many_) {
       here = items(batch, places_.extent(), places_.begin(rank()), places_.end(rank()));
-      if (context_->team->ulysses_everywhere) {
+      if (context_->team->plan().both) {
+        here.items->clear();
         here.items_cut.emplace();
-        for (int r = 0; r < places_.parts(); ++r) here.items_cut->starts.push_back(batch * places_.end(r));
+        for (int r = 0; r < places_.parts(); ++r) {
+          const Here there = items(batch, places_.extent(), places_.begin(r), places_.end(r));
+          here.items->insert(here.items->end(), there.items->begin(), there.items->end());
+          here.items_cut->starts.push_back(batch * places_.end(r));
+        }
       }
     }
     const Tensor y = f(places.reshaped({batch * x.dim(2), x.dim(1), x.dim(3)}), here);

@@ -33,11 +33,13 @@ Tensor attention(Tape& tape, Team& team, const Tensor& q, const Tensor& k, const
 }
 
 Tensor attention_of_items(Tape& tape, Team& team, const Tensor& q, const Tensor& k, const Tensor& v,
-                          const layout::Cut& items) {
+                          const layout::Cut& items, const lists::ListsView& lists) {
   const layout::Cut heads = layout::even_cut(q.dim(2), team.ulysses().size());
+  const int u = team.ulysses().rank();
+  const lists::ListsView own = lists.some_heads(heads.begin(u), heads.end(u));
   const auto to_heads = [&](const Tensor& x) { return switch_shard(tape, team.ulysses(), x, 0, items, 2, heads); };
   const Tensor hq = to_heads(q), hk = to_heads(k), hv = to_heads(v);
-  return switch_shard(tape, team.ulysses(), tape::attention(tape, hq, hk, hv), 2, heads, 0, items);
+  return switch_shard(tape, team.ulysses(), tape::attention(tape, hq, hk, hv, own), 2, heads, 0, items);
 }
 
 }  // namespace reel::parallel

@@ -26,9 +26,10 @@ Share share_of(Team& team, const layout::Cut& tokens, std::int64_t heads);
 Tensor attention(Tape& tape, Team& team, const Tensor& q, const Tensor& k, const Tensor& v, const layout::Cut& tokens,
                  const lists::ListsView& lists = {});
 
-// The same for sequences of which every rank has whole ones, other ranks others: `items` (axis 0) is cut over the
-// ulysses group. It sends what need not be sent; it is what systems do that do not tell one axis from the other.
+// The same for sequences of which every rank has whole ones, other ranks others (ulysses-both): `items` (axis 0) is cut
+// over the ulysses group. `lists` are of all heads and all items, one rank after another. It sends what need not be
+// sent; it is what systems do that do not tell one axis from the other.
 Tensor attention_of_items(Tape& tape, Team& team, const Tensor& q, const Tensor& k, const Tensor& v,
-                          const layout::Cut& items);
+                          const layout::Cut& items, const lists::ListsView& lists = {});
 
 }  // namespace reel::parallel

@@ -74,7 +74,7 @@ std::shared_ptr<const KeyLists> mixed_lists(const Shape& shape, int granularity)
 
 TEST(ManyRanks, AttentionIsThatOfOneRankForEveryFactorisation) {
   const std::vector<Shape> shapes = {{1, 64, 4, 8}, {2, 37, 3, 16}, {1, 3, 2, 8}, {2, 150, 1, 8}, {1, 29, 5, 8}};
-  for (const Plan& plan : testing::factorisations(world().size())) {
+  for (const layout::Degrees& plan : testing::factorisations(world().size())) {
     Team team(world(), plan);
     for (const Shape& shape : shapes) {
       for (const int kind : {0, 1, lists::kTileKeys}) {
@@ -91,7 +91,7 @@ TEST(ManyRanks, AttentionIsThatOfOneRankForEveryFactorisation) {
 }
 
 TEST(ManyRanks, SharesHaveEveryPairOnce) {
-  for (const Plan& plan : testing::factorisations(world().size())) {
+  for (const layout::Degrees& plan : testing::factorisations(world().size())) {
     Team team(world(), plan);
     for (const Shape& shape : {Shape{2, 37, 3, 16}, {1, 3, 2, 8}}) {
       const auto lists = mixed_lists(shape, 1);
@@ -127,7 +127,7 @@ TEST(ManyRanks, RanksWithoutQueriesAndBlocksThatNobodyNeeds) {
 }
 
 TEST(ManyRanks, SameBitsEachTime) {
-  for (const Plan& plan : testing::factorisations(world().size())) {
+  for (const layout::Degrees& plan : testing::factorisations(world().size())) {
     Team team(world(), plan);
     const Shape shape = {1, 41, 3, 8};
     const Result a = attend(shape, nullptr, &team), b = attend(shape, nullptr, &team);

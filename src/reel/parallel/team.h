@@ -1,11 +1,8 @@
-// Which ranks do what: the plan of a run (`parallel.plan`, --parallel) and the groups it makes of the ranks.
+// The groups that the plan of a run (`parallel.plan`, --parallel; layout/degrees.h) makes of its ranks.
 //
-//   "dsp=4"              switches between space and time (models with separate spatial and temporal attention)
-//   "ulysses=2,ring=4"   heads over 2 ranks, keys around rings of 4; either may be left out
-//
-// The ranks of a plan work on the same clips: the sequence group, neighbouring ranks. The number of ranks divided by
-// the degree of the plan is the data-parallel degree: sequence groups work on different clips. Ranks of a sequence
-// group, for ulysses=2,ring=2 and 8 ranks:
+// The ranks of a plan work on the same clips: the sequence group. The number of ranks divided by the ranks of the plan
+// is the data-parallel degree: sequence groups work on different clips. For ulysses=2,ring=2 and 8 ranks (others:
+// layout/numbering.h):
 //
 //   rank       0  1 | 2  3   4  5 | 6  7
 //   sequence   ───────────   ───────────     same clips
@@ -15,41 +12,30 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "reel/comm/comm.h"
+#include "reel/layout/degrees.h"
 
 namespace reel::parallel {
 
-struct Plan {
-  int dsp = 1, ulysses = 1, ring = 1;
-  int degree() const { return dsp * ulysses * ring; }
-  std::string text() const;  // "" for one rank
-};
-
-// An Error says what is wrong with the text. "" is one rank.
-Plan parse_plan(const std::string& text);
-
 class Team {
  public:
-  // An Error where the plan does not divide the ranks: which numbers would work. `world` outlives it.
-  Team(comm::Comm& world, const Plan& plan);
+  // An Error where a plan is not built for runs (gather, auto), or does not divide the ranks: which numbers would work.
+  // `world` outlives it.
+  Team(comm::Comm& world, const layout::Degrees& plan);
+  static void check(const layout::Degrees& plan);  // the first of these Errors
 
-  const Plan& plan() const { return plan_; }
-  comm::Comm& world() { return world_; }
+  const layout::Degrees& plan() const { return plan_; }
+  // All ranks, group by group and place by place: the first ranks are those of the first sequence group.
+  comm::Comm& world() { return *world_; }
   comm::Comm& sequence() { return *sequence_; }
   comm::Comm& data() { return *data_; }
   comm::Comm& ulysses() { return *ulysses_; }
   comm::Comm& ring() { return *ring_; }
 
-  // Ulysses also where every rank has its whole sequences, as systems do that do not tell space from time. Only a
-  // comparison needs it.
-  bool ulysses_everywhere = false;
-
  private:
-  Plan plan_;
-  comm::Comm& world_;
-  std::unique_ptr<comm::Comm> sequence_, data_, ulysses_, ring_;
+  layout::Degrees plan_;
+  std::unique_ptr<comm::Comm> world_, sequence_, data_, ulysses_, ring_;
 };
 
 }  // namespace reel::parallel

@@ -4,27 +4,9 @@
 
 #include "reel/base/testing.h"
 #include "reel/comm/mpi.h"
-#include "reel/layout/cut.h"
 
 namespace reel::parallel {
 namespace {
-
-TEST(Plan, IsReadAsItIsWritten) {
-  for (const char* text : {"", "dsp=4", "ulysses=2,ring=4", "ring=3"}) EXPECT_EQ(parse_plan(text).text(), text);
-  EXPECT_EQ(parse_plan("ulysses=2,ring=4").degree(), 8);
-  EXPECT_EQ(parse_plan("ring=2,ulysses=3").text(), "ulysses=3,ring=2");
-  EXPECT_EQ(parse_plan("dsp=1").text(), "");
-}
-
-TEST(Plan, MistakesAreNamed) {
-  for (const char* text : {"dps=4", "dsp", "dsp=", "dsp=0", "dsp=-2", "dsp=4x", "dsp=2,dsp=2", "ulysses=2,", ",ring=2",
-                           "ulysses=2;ring=2", "dsp=99999999999", "ulysses=65536,ring=65536"}) {
-    const std::string message = message_of([&] { parse_plan(text); });
-    EXPECT_NE(message.find(fmt::format("the plan \"{}\"", text)), std::string::npos) << message;
-    EXPECT_NE(message.find("ulysses=2,ring=2"), std::string::npos) << message;
-  }
-  EXPECT_NE(message_of([] { parse_plan("dsp=2,ring=2"); }).find("mixes dsp"), std::string::npos);
-}
 
 TEST(Team, GroupsAreThoseOfThePicture) {
   for (int rank = 0; rank < 8; ++rank) {
@@ -41,6 +23,27 @@ TEST(Team, GroupsAreThoseOfThePicture) {
     Team dsp(*world, {.dsp = 4});
     EXPECT_EQ(dsp.ulysses().size() * dsp.ring().size(), 1);
   }
+}
+
+TEST(Team, TheDegreeNamedFirstIsOverNeighbours) {
+  const auto world = comm::make_ghost(5, 8);
+  Team heads_inside(*world, layout::parse_degrees("ulysses=2,ring=4"));
+  Team keys_inside(*world, layout::parse_degrees("ring=4,ulysses=2"));
+  using Ranks = std::vector<int>;
+  EXPECT_EQ(heads_inside.ulysses().members(), (Ranks{4, 5}));
+  EXPECT_EQ(heads_inside.ring().members(), (Ranks{1, 3, 5, 7}));
+  EXPECT_EQ(keys_inside.ulysses().members(), (Ranks{1, 5}));
+  EXPECT_EQ(keys_inside.ring().members(), (Ranks{4, 5, 6, 7}));
+  EXPECT_EQ(keys_inside.sequence().members(), (Ranks{0, 4, 1, 5, 2, 6, 3, 7}));
+  EXPECT_EQ(keys_inside.sequence().rank(), 3);  // place = ring index * 2 + Ulysses index
+}
+
+TEST(Team, WhatIsNotBuiltIsRefused) {
+  const auto world = comm::make_ghost(0, 8);
+  EXPECT_NE(message_of([&] { Team team(*world, {.ulysses = 4, .gather = 2}); }).find("does not know gather yet"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { Team team(*world, {.automatic = true}); }).find("does not know auto yet"),
+            std::string::npos);
 }
 
 TEST(Team, APlanThatDoesNotFitSaysWhichNumbersWould) {

@@ -37,11 +37,13 @@ inline void expect_parity(std::span<const float> got, std::span<const float> wan
   EXPECT_LE(worst, bound);
 }
 
-// Every way to write the number of ranks as ulysses x ring.
-inline std::vector<Plan> factorisations(int ranks) {
-  std::vector<Plan> plans;
+// Every way to write the number of ranks as ulysses x ring, with heads and with keys over neighbouring ranks.
+inline std::vector<layout::Degrees> factorisations(int ranks) {
+  std::vector<layout::Degrees> plans;
   for (int u = 1; u <= ranks; ++u) {
-    if (ranks % u == 0) plans.push_back({.ulysses = u, .ring = ranks / u});
+    if (ranks % u != 0) continue;
+    plans.push_back({.ulysses = u, .ring = ranks / u});
+    if (u > 1 && u < ranks) plans.push_back({.ulysses = u, .ring = ranks / u, .keys_inside = true});
   }
   return plans;
 }

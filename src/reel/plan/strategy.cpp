@@ -12,18 +12,7 @@
 
 namespace reel::plan {
 
-std::string Strategy::name() const {
-  const bool gather = exchange == Exchange::kGather && ring > 1;
-  std::string text;
-  if (ring == 1) {
-    text = fmt::format("ulysses {}", ulysses);
-  } else if (ulysses == 1) {
-    text = fmt::format("{} {}", gather ? "scp" : "ring", ring);
-  } else {
-    text = fmt::format("{} {} x {} {}", gather ? "hcp" : "ulysses", ulysses, gather ? "scp" : "ring", ring);
-  }
-  return heads_inside ? text : text + ", keys inside nodes";
-}
+std::string Strategy::name() const { return degrees.ranks() == 1 ? "one rank" : degrees.text(); }
 
 namespace {
 
@@ -46,15 +35,14 @@ class Pricing {
 
   void run() {
     const double ranks = s_.partition.ranks();
-    const double launches =
-        (s_.ring > 1 && s_.exchange == Exchange::kRing ? s_.ring : 1) * setting_.cluster.device.launch;
+    const double launches = s_.degrees.ring * setting_.cluster.device.launch;
     s_.compute_seconds = tiles_.total() / ranks + launches;
     price_heads();
     price_rows();
-    if (s_.exchange == Exchange::kRing) {
-      price_ring();
-    } else {
+    if (s_.gathers()) {
       price_gather();
+    } else {
+      price_ring();
     }
     s_.memory += resting_bytes();
     const double limit = setting_.memory > 0 ? setting_.memory : setting_.cluster.device.memory.bytes;
@@ -63,8 +51,8 @@ class Pricing {
 
  private:
   double token_bytes() const { return static_cast<double>(work_.batch * setting_.head_dim) * kElementBytes; }
-  std::int64_t key_stride() const { return s_.heads_inside ? s_.ulysses : 1; }
-  std::int64_t head_stride() const { return s_.heads_inside ? 1 : s_.ring; }
+  std::int64_t key_stride() const { return s_.degrees.keys_inside ? 1 : s_.degrees.ulysses; }
+  std::int64_t head_stride() const { return s_.degrees.keys_inside ? s_.degrees.keys() : 1; }
 
   // `bytes`: what the busiest rank sends to others; the collective's own measure counts its own part, too.
   double seconds_of(cost::CollectiveOp op, std::int64_t size, std::int64_t stride, double bytes) const {
@@ -78,34 +66,34 @@ class Pricing {
   }
 
   void price_heads() {
-    if (s_.ulysses == 1) return;
-    const double tokens = static_cast<double>(work_.tokens()) / s_.ring, groups = s_.ulysses;
+    if (s_.degrees.ulysses == 1) return;
+    const double tokens = static_cast<double>(work_.tokens()) / s_.degrees.keys(), groups = s_.degrees.ulysses;
     double most = 0;
     for (const Indices& heads : s_.partition.heads) {
       const double own = static_cast<double>(heads.size()), others = static_cast<double>(work_.heads) - own;
       most = std::max({most, own * (groups - 1) / groups, others / groups});
     }
     const double bytes = most * tokens * token_bytes();
-    s_.heads_seconds = seconds_of(cost::CollectiveOp::kAllToAll, s_.ulysses, head_stride(), 3 * bytes) +
-                       seconds_of(cost::CollectiveOp::kAllToAll, s_.ulysses, head_stride(), bytes);
+    s_.heads_seconds = seconds_of(cost::CollectiveOp::kAllToAll, s_.degrees.ulysses, head_stride(), 3 * bytes) +
+                       seconds_of(cost::CollectiveOp::kAllToAll, s_.degrees.ulysses, head_stride(), bytes);
     s_.bytes += 4 * static_cast<double>(work_.heads * work_.tokens()) * token_bytes() * (groups - 1) / groups;
   }
 
   void price_rows() {
-    if (s_.ring == 1) return;
-    const Moved m =
-        moved(contiguous(work_, s_.ulysses, s_.ring), s_.partition, work_, setting_.head_dim, kElementBytes);
+    if (s_.degrees.keys() == 1) return;
+    const Moved m = moved(contiguous(work_, s_.degrees.ulysses, s_.degrees.keys()), s_.partition, work_,
+                          setting_.head_dim, kElementBytes);
     if (m.bytes == 0) return;
     s_.bytes += m.bytes;
     // There with q, k and v, and back with the output: half of the bytes of rows each, or less where keys move, too.
-    s_.rows_seconds = seconds_of(cost::CollectiveOp::kAllToAll, s_.ring, key_stride(), m.most_bytes / 2) * 2;
+    s_.rows_seconds = seconds_of(cost::CollectiveOp::kAllToAll, s_.degrees.keys(), key_stride(), m.most_bytes / 2) * 2;
   }
 
   void price_ring() {
     s_.rho = rho(tiles_);
     const double even = tiles_.total() / s_.partition.ranks();
     s_.waiting_seconds = s_.rho * even - even;
-    if (s_.ring == 1) return;
+    if (s_.degrees.keys() == 1) return;
     double shard = 0;  // of the largest group and position
     for (std::size_t u = 0; u < s_.partition.keys.size(); ++u) {
       for (const Indices& columns : s_.partition.keys[u]) {
@@ -113,14 +101,15 @@ class Pricing {
         for (const std::int32_t c : columns) tokens += work_.column_tokens[static_cast<std::size_t>(c)];
         const double bytes = 2 * tokens * token_bytes() * static_cast<double>(s_.partition.heads[u].size());
         shard = std::max(shard, bytes);
-        s_.bytes += bytes * (s_.ring - 1);
+        s_.bytes += bytes * (s_.degrees.keys() - 1);
       }
     }
-    const double hop = seconds_of(cost::CollectiveOp::kSendRecv, s_.ring, key_stride(), shard);
-    for (int step = 0; step + 1 < s_.ring; ++step) {
+    const double hop = seconds_of(cost::CollectiveOp::kSendRecv, s_.degrees.keys(), key_stride(), shard);
+    for (int step = 0; step + 1 < s_.degrees.keys(); ++step) {
       double slowest = 0;
-      for (int u = 0; u < s_.ulysses; ++u) {
-        for (int i = 0; i < s_.ring; ++i) slowest = std::max(slowest, tiles_.at(u, i, (i + step) % s_.ring));
+      for (int u = 0; u < s_.degrees.ulysses; ++u) {
+        for (int i = 0; i < s_.degrees.keys(); ++i)
+          slowest = std::max(slowest, tiles_.at(u, i, (i + step) % s_.degrees.keys()));
       }
       s_.keys_seconds += std::max(0.0, hop - slowest);
     }
@@ -134,8 +123,8 @@ class Pricing {
     s_.bytes += gather_.total_bytes();
     const auto to_all = cost::CollectiveOp::kAllToAll;
     s_.keys_seconds =
-        seconds_of(to_all, s_.ring, key_stride(), static_cast<double>(gather_.most_fetched()) * kIndexBytes) +
-        seconds_of(to_all, s_.ring, key_stride(), gather_.most_bytes());
+        seconds_of(to_all, s_.degrees.keys(), key_stride(), static_cast<double>(gather_.most_fetched()) * kIndexBytes) +
+        seconds_of(to_all, s_.degrees.keys(), key_stride(), gather_.most_bytes());
     s_.memory += gather_.most_memory();
   }
 
@@ -158,7 +147,7 @@ class Pricing {
         longest = std::max(longest, listed);
       }
     }
-    return before + (s_.ulysses > 1 ? after : 0) + longest;
+    return before + (s_.degrees.ulysses > 1 ? after : 0) + longest;
   }
 
   const lists::KeyLists& lists_;
@@ -206,7 +195,8 @@ std::vector<Strategy> compare(const lists::KeyLists& lists, const Counts& work, 
         for (const bool heads_inside : {true, false}) {
           if (!heads_inside && (!several_nodes || ring == 1 || ulysses == 1)) continue;
           Strategy s;
-          s.ulysses = ulysses, s.ring = ring, s.exchange = exchange, s.heads_inside = heads_inside;
+          s.degrees = {.ulysses = ulysses, .keys_inside = !heads_inside};
+          (exchange == Exchange::kRing ? s.degrees.ring : s.degrees.gather) = ring;
           s.partition = *p;
           s.rho_contiguous = exchange == Exchange::kRing ? rho(plain_tiles) : rho_no_barrier(plain_tiles);
           Pricing(lists, work, setting, t, gather, s).run();

@@ -1,9 +1,9 @@
 // Every way to spread one attention layer over the ranks of a cluster, with the time it would take and where that goes.
 //
-// A strategy is ulysses x ring = ranks, how keys travel, and which of the two is inside nodes. Heads are exchanged
-// within groups of `ulysses` ranks (DSV's HCP), then keys within groups of `ring` ranks: around a ring while computing
-// (db-SP's USP), or by selective gather before computing (DSV's SCP). For each the partition of planner.h is priced,
-// and the same with rows and keys where they are; the quicker one is kept.
+// A strategy is what `--parallel` takes (layout/degrees.h): ulysses x ring or ulysses x gather = ranks, the one named
+// first inside nodes. Heads are exchanged within groups of `ulysses` ranks (DSV's HCP), then keys: around a ring while
+// computing (db-SP's USP), or by selective gather before computing (DSV's SCP). For each the partition of planner.h is
+// priced, and the same with rows and keys where they are; the quicker one is kept.
 //
 // One forward pass in bf16. time = heads + rows + keys + compute + waiting:
 //   heads    all-to-alls of q, k, v and of the output, as long as the rank with most heads takes
@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "reel/layout/degrees.h"
 #include "reel/plan/planner.h"
 
 namespace reel::plan {
@@ -29,9 +30,7 @@ struct Setting {
 };
 
 struct Strategy {
-  int ulysses = 1, ring = 1;
-  Exchange exchange = Exchange::kRing;
-  bool heads_inside = true;  // Ulysses groups inside nodes, keys across; false: the other way round
+  layout::Degrees degrees;
   Partition partition;
   double rho = 1, rho_contiguous = 1;  // as the exchange waits: rho_s for a ring, without barrier for a gather
   double heads_seconds = 0, rows_seconds = 0, keys_seconds = 0, compute_seconds = 0, waiting_seconds = 0;
@@ -40,7 +39,8 @@ struct Strategy {
   bool fits = true;
 
   double seconds() const { return heads_seconds + rows_seconds + keys_seconds + compute_seconds + waiting_seconds; }
-  std::string name() const;  // "ulysses 4 x ring 2", "hcp 4 x scp 2, keys inside nodes"
+  bool gathers() const { return degrees.gather > 1; }
+  std::string name() const;  // "ulysses=4,ring=2", "gather=2,ulysses=4"; "one rank"
 };
 
 // All of them, those that fit first, quickest first. `work` counted from these lists with the cluster's group_cost.

@@ -38,7 +38,7 @@ std::vector<Strategy> compare_on_h100(const lists::KeyLists& lists, int ranks, d
 
 const Strategy& find(const std::vector<Strategy>& all, int ulysses, int ring, Exchange exchange) {
   const auto found = std::find_if(all.begin(), all.end(), [&](const Strategy& s) {
-    return s.ulysses == ulysses && s.ring == ring && s.exchange == exchange;
+    return s.degrees.ulysses == ulysses && s.degrees.keys() == ring && s.gathers() == (exchange == Exchange::kGather);
   });
   REEL_CHECK(found != all.end());
   return *found;
@@ -47,9 +47,8 @@ const Strategy& find(const std::vector<Strategy>& all, int ulysses, int ring, Ex
 TEST(Strategy, OneDenseHeadAmongSparseOnesWantsHybridGroups) {
   const std::vector<Strategy> all = compare_on_h100(outlier(1.0 / 15), 16);
   const Strategy &hcp = find(all, 16, 1, Exchange::kRing), &scp = find(all, 1, 16, Exchange::kGather);
-  const auto hybrid = std::find_if(all.begin(), all.end(), [](const Strategy& s) {
-    return s.ulysses > 1 && s.ring > 1 && s.exchange == Exchange::kGather;
-  });
+  const auto hybrid =
+      std::find_if(all.begin(), all.end(), [](const Strategy& s) { return s.degrees.ulysses > 1 && s.gathers(); });
   ASSERT_NE(hybrid, all.end());
   EXPECT_LT(hybrid->seconds(), 0.9 * hcp.seconds());
   EXPECT_LT(hybrid->seconds(), 0.9 * scp.seconds());
@@ -67,8 +66,8 @@ TEST(Strategy, OneDenseHeadAmongSparseOnesWantsHybridGroups) {
 TEST(Strategy, EqualHeadsWantNoExchangeOfKeys) {
   const lists::KeyLists lists = lists::random_lists(1, 16, 16384, lists::uniform_groups(16384, 64), 0.1, 64, 1);
   const std::vector<Strategy> all = compare_on_h100(lists, 8);
-  EXPECT_EQ(all.front().ulysses, 8) << all.front().name();
-  EXPECT_EQ(all.front().name(), "ulysses 8");
+  EXPECT_EQ(all.front().degrees.ulysses, 8) << all.front().name();
+  EXPECT_EQ(all.front().name(), "ulysses=8");
 }
 
 TEST(Strategy, EveryDegreeAndPlacementIsThereAndAddsUp) {
@@ -78,7 +77,8 @@ TEST(Strategy, EveryDegreeAndPlacementIsThereAndAddsUp) {
   EXPECT_EQ(all.size(), 2u + 3 * 2 * 2);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Strategy& s = all[i];
-    EXPECT_EQ(s.ulysses * s.ring, 16);
+    EXPECT_EQ(s.degrees.ranks(), 16);
+    EXPECT_EQ(layout::parse_degrees(s.name()), s.degrees);
     EXPECT_TRUE(s.fits);
     if (i > 0) {
       EXPECT_GE(s.seconds(), all[i - 1].seconds());
@@ -97,11 +97,11 @@ TEST(Strategy, PartsFollowFromTheirPlans) {
   for (const Strategy& s : compare(lists, work, {h100(), 8, 128, 0})) {
     const Tiles t = tiles(work, s.partition);
     const double even = t.total() / 8;
-    EXPECT_NEAR(s.waiting_seconds + even, even * (s.exchange == Exchange::kRing ? rho(t) : rho_no_barrier(t)), 1e-12);
-    const double heads = 4.0 * 8 * 4096 * 128 * 2 * (s.ulysses - 1) / s.ulysses;
-    const double rows = moved(contiguous(work, s.ulysses, s.ring), s.partition, work, 128, 2).bytes;
-    const double keys = s.exchange == Exchange::kGather ? plan_gather(lists, work, s.partition, 128, 2).total_bytes()
-                                                        : 2.0 * 8 * 4096 * 128 * 2 * (s.ring - 1);
+    EXPECT_NEAR(s.waiting_seconds + even, even * (s.gathers() ? rho_no_barrier(t) : rho(t)), 1e-12);
+    const double heads = 4.0 * 8 * 4096 * 128 * 2 * (s.degrees.ulysses - 1) / s.degrees.ulysses;
+    const double rows = moved(contiguous(work, s.degrees.ulysses, s.degrees.keys()), s.partition, work, 128, 2).bytes;
+    const double keys = s.gathers() ? plan_gather(lists, work, s.partition, 128, 2).total_bytes()
+                                    : 2.0 * 8 * 4096 * 128 * 2 * (s.degrees.keys() - 1);
     EXPECT_NEAR(s.bytes, heads + rows + keys, 1) << s.name();
   }
 }

@@ -340,10 +340,11 @@ Built build(const Job& job, const cost::Cluster& cluster, const Measured& measur
     const Coordinates who = builder.layout.coordinates(rank);
     std::int32_t* program = &of_stage[static_cast<std::size_t>(who.stage)];
     if (own)
-      program = &programs
-                     .try_emplace(
-                         std::tuple(who.stage, copies ? who.copy : 0, who.piece % job.parallel.ulysses, who.part), -1)
-                     .first->second;
+      program =
+          &programs
+               .try_emplace(
+                   std::tuple(who.stage, copies ? who.copy : 0, who.piece % job.parallel.plan.ulysses, who.part), -1)
+               .first->second;
     if (*program < 0) {
       *program = static_cast<std::int32_t>(w.programs.size());
       Stage stage(builder, who, shared);

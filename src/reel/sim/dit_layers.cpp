@@ -52,8 +52,8 @@ double layer_sparsity(const Model& m, std::int64_t layer) {
 double rank_sparsity(const Job& job, std::int64_t layer, const Coordinates& who) {
   const Model& m = job.model;
   if (m.head_sparsity.empty()) return layer_sparsity(m, layer);
-  const std::int64_t per_part = m.heads / job.parallel.tensor, count = per_part / job.parallel.ulysses;
-  std::int64_t first = who.part * per_part + who.piece % job.parallel.ulysses * count;
+  const std::int64_t per_part = m.heads / job.parallel.tensor, count = per_part / job.parallel.plan.ulysses;
+  std::int64_t first = who.part * per_part + who.piece % job.parallel.plan.ulysses * count;
   if (static_cast<std::int64_t>(m.head_sparsity.size()) > m.heads) first += who.copy * m.heads;
   return mean(m.head_sparsity.begin() + first, count);
 }
@@ -65,8 +65,8 @@ class Attention3d {
   Attention3d(Builder& builder, const DitSizes& sizes, double of_layer, double of_rank)
       : b_(builder), s_(sizes), sparsity_(of_layer) {
     const Parallel& p = b_.job.parallel;
-    heads_ = s_.heads / p.ulysses;
-    queries_ = ceil_div(s_.all, p.ring);
+    heads_ = s_.heads / p.plan.ulysses;
+    queries_ = ceil_div(s_.all, p.plan.ring);
     const double dense = pass_seconds(Direction::kForward, 0) + pass_seconds(Direction::kBackward, 0);
     const double sparse = pass_seconds(Direction::kForward, sparsity_) + pass_seconds(Direction::kBackward, sparsity_) +
                           selection_seconds();
@@ -78,12 +78,12 @@ class Attention3d {
     const Parallel& p = b_.job.parallel;
     switch_heads(tasks, 3);
     if (sparse_ && b_.job.model.selection && !again) select(tasks);
-    ring(tasks, Direction::kForward, p.ring);
+    ring(tasks, Direction::kForward, p.plan.ring);
     switch_heads(tasks, 1);
   }
   void backward(Tasks& tasks) const {
     switch_heads(tasks, 1);
-    ring(tasks, Direction::kBackward, b_.job.parallel.ring);
+    ring(tasks, Direction::kBackward, b_.job.parallel.plan.ring);
     switch_heads(tasks, 3);
   }
   bool sparse() const { return sparse_; }
@@ -97,14 +97,14 @@ class Attention3d {
 
  private:
   void switch_heads(Tasks& tasks, int tensors) const {
-    if (b_.job.parallel.ulysses == 1) return;
+    if (b_.job.parallel.plan.ulysses == 1) return;
     tasks.memory("pack heads", 4 * s_.part() / 2 * tensors);
     tasks.collective(tensors == 1 ? "all-to-all of the output" : "all-to-all of queries, keys, values", kContextSlot,
                      CollectiveOp::kAllToAll, s_.part() * tensors, Category::kContext);
   }
 
   double pass_seconds(Direction pass, double sparsity) const {
-    const std::int64_t steps = b_.job.parallel.ring;
+    const std::int64_t steps = b_.job.parallel.plan.ring;
     const std::int64_t keys = ceil_div(s_.all, steps);
     const double each =
         sparsity > 0
@@ -127,11 +127,11 @@ class Attention3d {
   void select(Tasks& tasks) const {
     const std::int64_t wide = 2 * kPredictorRank * s_.heads;
     tasks.gemm("predictor", s_.tokens, wide, s_.hidden, 0, false);
-    if (b_.job.parallel.ulysses > 1) {
+    if (b_.job.parallel.plan.ulysses > 1) {
       tasks.collective("all-to-all of the predictor", kContextSlot, CollectiveOp::kAllToAll,
                        2.0 * static_cast<double>(s_.tokens) * static_cast<double>(wide), Category::kContext);
     }
-    if (b_.job.parallel.ring > 1) {  // every rank of the ring needs the keys' low-rank parts of all
+    if (b_.job.parallel.plan.ring > 1) {  // every rank of the ring needs the keys' low-rank parts of all
       tasks.memory("low-rank keys of the ring",
                    4.0 * static_cast<double>(s_.batch * s_.all) * static_cast<double>(kPredictorRank * heads_));
     }
@@ -181,8 +181,8 @@ void axis_attention(Builder& b, Tasks& tasks, const DitSizes& s, bool spatial, D
   std::int64_t heads = s.heads, rows = 0, length = 0;
   if (spatial) {
     length = places;
-    rows = s.batch * (p.dsp > 1 ? ceil_div(m.frames, p.dsp) : m.frames);
-    heads = s.heads / p.ulysses;
+    rows = s.batch * (p.plan.dsp > 1 ? ceil_div(m.frames, p.plan.dsp) : m.frames);
+    heads = s.heads / p.plan.ulysses;
   } else {
     length = m.frames;
     rows = s.batch * ceil_div(places, s.context);
@@ -190,15 +190,15 @@ void axis_attention(Builder& b, Tasks& tasks, const DitSizes& s, bool spatial, D
   // Ulysses moves queries, keys and values there and the output back; backward moves their gradients the other way. DSP
   // moves the layer's input and its output (see switch_axis), so nothing is left to move here.
   const bool forward = pass == Direction::kForward;
-  if (p.dsp == 1) exchange(forward ? 3 : 1, s.part());
+  if (p.plan.dsp == 1) exchange(forward ? 3 : 1, s.part());
   tasks.kernel(spatial ? "spatial attention" : "temporal attention",
                b.device.seconds(cost::Attention{rows, heads, 0, length, length, s.head_dim, false, m.flash}, pass),
                KernelClass::kAttention);
-  if (p.dsp == 1) exchange(forward ? 1 : 3, s.part());
+  if (p.plan.dsp == 1) exchange(forward ? 1 : 3, s.part());
 }
 
 void switch_axis(Builder& b, Tasks& tasks, const DitSizes& s, bool spatial) {
-  if (!spatial || b.job.parallel.dsp == 1) return;
+  if (!spatial || b.job.parallel.plan.dsp == 1) return;
   tasks.memory("pack", 4 * s.state());
   tasks.collective("dynamic switch", kContextSlot, CollectiveOp::kAllToAll, 2 * s.state() / s.cut, Category::kContext);
 }

@@ -37,10 +37,10 @@ Job random_job(const Random& random, std::uint64_t& at) {
       m.kind = "dit";
       m.frames = 4, m.height = 8, m.width = 8;
       if (draw({0, 1}) == 1) m.attention = "spatial-temporal";
-      const std::int64_t u = draw({1, 2}), r = draw({1, 2, 3});
-      p.plan = m.attention == "3d" ? fmt::format("ulysses={},ring={}", u, r)
-               : draw({0, 1}) == 1 ? fmt::format("dsp={}", u)
-                                   : fmt::format("ulysses={}", u);
+      const auto u = static_cast<int>(draw({1, 2})), r = static_cast<int>(draw({1, 2, 3}));
+      p.plan = m.attention == "3d" ? layout::Degrees{.ulysses = u, .ring = r}
+               : draw({0, 1}) == 1 ? layout::Degrees{.dsp = u}
+                                   : layout::Degrees{.ulysses = u};
       if (m.attention == "3d" && draw({0, 1}) == 1) {
         for (std::int64_t i = 0; i < m.heads; ++i) m.head_sparsity.push_back(0.8 + 0.19 * random.uniform(at++));
         m.sparsity = {0.95};

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include "reel/base/error.h"
@@ -17,39 +16,6 @@ constexpr std::int64_t kMostTokens = 1 << 30;  // of a micro-batch
 constexpr std::int64_t kMostPasses = 1 << 21;  // each is a step of a rank's program
 
 std::int64_t round_up(std::int64_t value, std::int64_t step) { return (value + step - 1) / step * step; }
-
-// "ulysses=2,ring=4" into the degrees.
-std::optional<Problem> read_plan(Parallel& p) {
-  std::set<std::string> seen;
-  for (std::size_t begin = 0; begin <= p.plan.size() && !p.plan.empty();) {
-    const std::size_t end = std::min(p.plan.find(',', begin), p.plan.size());
-    const std::string part = p.plan.substr(begin, end - begin);
-    begin = end + 1;
-    const std::size_t equals = part.find('=');
-    const std::string name = part.substr(0, equals);
-    std::int64_t degree = 0;
-    if (equals != std::string::npos) {
-      const char* last = part.data() + part.size();
-      const auto [stop, error] = std::from_chars(part.data() + equals + 1, last, degree);
-      if (error != std::errc() || stop != last) degree = 0;
-    }
-    std::int64_t* target = name == "ulysses" ? &p.ulysses : name == "ring" ? &p.ring : name == "dsp" ? &p.dsp : nullptr;
-    if (target == nullptr || degree < 1 || degree > kMostSize) {
-      return Problem{"parallel.plan", fmt::format("parallel.plan = \"{}\": cannot read '{}'", p.plan, part),
-                     "write it as \"ulysses=2,ring=4\" or \"dsp=8\""};
-    }
-    if (!seen.insert(name).second) {
-      return Problem{"parallel.plan", fmt::format("parallel.plan = \"{}\" names {} twice", p.plan, name),
-                     "write it as \"ulysses=2,ring=4\" or \"dsp=8\""};
-    }
-    *target = degree;
-  }
-  if (p.dsp > 1 && (p.ulysses > 1 || p.ring > 1)) {
-    return Problem{"parallel.plan", fmt::format("parallel.plan = \"{}\" mixes dsp with ulysses or ring", p.plan),
-                   "dsp switches the axis that is cut; it stands alone"};
-  }
-  return std::nullopt;
-}
 
 std::optional<Problem> divides(const std::string& key, std::int64_t divisor, const std::string& what,
                                std::int64_t whole) {
@@ -134,26 +100,35 @@ std::optional<Problem> fill_parallel(Job& job) {
   Parallel& p = job.parallel;
   const Model& m = job.model;
   const bool dit = m.kind == "dit";
-  if (!p.plan.empty() && !dit) {
+  const std::string plan = p.plan.text();
+  if (!plan.empty() && !dit) {
     return Problem{"parallel.plan", "parallel.plan is for kind = \"dit\"", "a gpt is cut by parallel.context"};
   }
-  p.ulysses = p.ring = p.dsp = 1;
-  if (auto problem = read_plan(p)) return problem;
+  try {
+    layout::refuse(p.plan, {"gather", "auto", "ulysses-both"}, "the simulator");
+  } catch (const Error& error) {
+    return Problem{"parallel.plan", error.what(), error.hint()};
+  }
+  if (p.plan.keys_inside) {
+    return Problem{"parallel.plan",
+                   fmt::format("the plan \"{}\": the simulator has Ulysses over neighbouring ranks", plan),
+                   fmt::format("use \"ulysses={},ring={}\"", p.plan.ulysses, p.plan.ring)};
+  }
   if (dit) {
-    const std::int64_t planned = std::min(p.ulysses * p.ring, kMostSize) * p.dsp;
+    const std::int64_t planned = p.plan.ranks();
     if (p.context != 1 && p.context != planned) {
       return Problem{"parallel.context",
                      fmt::format("parallel.context = {}, but parallel.plan is {}", p.context, planned),
                      "a dit is cut by parallel.plan alone"};
     }
     p.context = planned;
-    if (p.dsp > 1 && m.attention != "spatial-temporal") {
+    if (p.plan.dsp > 1 && m.attention != "spatial-temporal") {
       return Problem{"parallel.plan",
-                     fmt::format("parallel.plan = \"{}\" needs separate spatial and temporal attention", p.plan),
+                     fmt::format("parallel.plan = \"{}\" needs separate spatial and temporal attention", plan),
                      "use \"ulysses=..,ring=..\" with attention = \"3d\""};
     }
-    if (p.ring > 1 && m.attention == "spatial-temporal") {
-      return Problem{"parallel.plan", fmt::format("parallel.plan = \"{}\": ring needs attention = \"3d\"", p.plan),
+    if (p.plan.ring > 1 && m.attention == "spatial-temporal") {
+      return Problem{"parallel.plan", fmt::format("parallel.plan = \"{}\": ring needs attention = \"3d\"", plan),
                      "use \"dsp=..\" or \"ulysses=..\" with spatial-temporal attention"};
     }
   }
@@ -206,9 +181,10 @@ std::optional<Problem> check_cuts(const Job& job) {
                    "every stage gets the same number of layers"};
   }
   if (m.kind == "dit") {
-    if (auto x = divides("parallel.tensor", p.tensor * p.ulysses, "model.heads", m.heads)) {
+    if (auto x = divides("parallel.tensor", p.tensor * p.plan.ulysses, "model.heads", m.heads)) {
       x->key = "parallel.plan";
-      x->what = fmt::format("tensor {} x ulysses {} does not divide model.heads, {}", p.tensor, p.ulysses, m.heads);
+      x->what =
+          fmt::format("tensor {} x ulysses {} does not divide model.heads, {}", p.tensor, p.plan.ulysses, m.heads);
       return x;
     }
   } else {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "reel/files/settings.h"
+#include "reel/layout/degrees.h"
 
 namespace reel::sim {
 
@@ -51,10 +52,8 @@ struct Parallel {
   std::int64_t expert = 1;
   std::int64_t expert_tensor = 0;  // ranks that share each expert: 1 or tensor; 0: tensor
   std::int64_t zero = 0;           // 0 | 1 | 3
-  std::string plan;                // dit: "ulysses=2,ring=4" or "dsp=8"
+  layout::Degrees plan;            // dit: how a clip is shared
   std::int64_t devices = 0;        // 0: the product of the degrees
-
-  std::int64_t ulysses = 1, ring = 1, dsp = 1;  // of the plan
 };
 
 struct Job {

@@ -48,7 +48,7 @@ void visit(Settings& s, Job& job) {
       "parallel.expert_tensor", p.expert_tensor, 0, kMostSize,
       "gpt: ranks that share each expert, 1 or tensor; with 1, expert is out of tensor x data x context; 0: tensor");
   s.integer("parallel.zero", p.zero, 0, 3, "shared over data: 0 nothing, 1 optimizer, 3 weights and gradients, too");
-  s.string("parallel.plan", p.plan, "dit: ranks that share a clip, \"ulysses=2,ring=4\" or \"dsp=8\"");
+  layout::visit_degrees(s, "parallel.plan", p.plan, "dit: ranks that share a clip, \"ulysses=2,ring=4\" or \"dsp=8\"");
   s.integer("parallel.devices", p.devices, 0, kMostSize, "all of them; 0: the product");
   s.section("batch", "samples");
   s.integer("batch.global", job.global_batch, 0, Settings::kMany / kMostSize,
@@ -77,7 +77,8 @@ std::string describe(const Job& job) {
   std::string text = fmt::format("{}, {} layers of {}, {} tokens; {} devices = tensor {} x pipeline {}", m.kind,
                                  m.layers, m.hidden, m.tokens(), job.devices(), p.tensor, p.pipeline);
   if (p.interleave > 1) text += fmt::format(" (interleave {})", p.interleave);
-  if (p.context > 1) text += fmt::format(" x context {}{}", p.context, p.plan.empty() ? "" : " (" + p.plan + ")");
+  if (p.context > 1)
+    text += fmt::format(" x context {}{}", p.context, p.plan.ranks() == 1 ? "" : " (" + p.plan.text() + ")");
   text += fmt::format(" x data {}", p.data);
   if (p.expert > 1) text += fmt::format(", expert {}", p.expert);
   return text + fmt::format(", zero {}; batch {} in {} micro-batches of {}", p.zero, job.global_batch,

@@ -69,12 +69,19 @@ TEST(Job, MistakesNameFileLineAndKey) {
 TEST(Job, VideoPlansAreRead) {
   const std::string dit = kModel + "kind = \"dit\"\nframes = 8\nheight = 16\nwidth = 16\n";
   const Job job = read_job(Toml::parse(dit + "[parallel]\nplan = \"ulysses=2,ring=4\"\n", "job.toml"));
-  EXPECT_EQ(job.parallel.ulysses, 2);
-  EXPECT_EQ(job.parallel.ring, 4);
+  EXPECT_EQ(job.parallel.plan, (layout::Degrees{.ulysses = 2, .ring = 4}));
   EXPECT_EQ(job.devices(), 8);
   EXPECT_NE(error(dit + "[parallel]\nplan = \"dsp=4\"\n").find("needs separate spatial and temporal attention"),
             std::string::npos);
-  EXPECT_NE(error(dit + "[parallel]\nplan = \"ulises=4\"\n").find("cannot read 'ulises=4'"), std::string::npos);
+  EXPECT_NE(error(dit + "[parallel]\nplan = \"ulises=4\"\n").find("cannot read the plan \"ulises=4\" at"),
+            std::string::npos);
+  for (const auto& [plan, what] :
+       {std::pair{"ulysses=2,gather=2", "gather"}, {"ulysses-both=2", "ulysses-both"}, {"auto", "auto"}}) {
+    EXPECT_NE(error(dit + "[parallel]\nplan = \"" + plan + "\"\n").find(fmt::format("does not know {} yet", what)),
+              std::string::npos);
+  }
+  EXPECT_NE(error(dit + "[parallel]\nplan = \"ring=4,ulysses=2\"\n").find("use \"ulysses=2,ring=4\""),
+            std::string::npos);
   EXPECT_NE(error(dit + "[parallel]\nplan = \"ulysses=16\"\n").find("does not divide model.heads, 8"),
             std::string::npos);
   for (const char* plan :

@@ -16,8 +16,8 @@ Placement::Placement(const Job& job, const cost::Cluster& cluster)
       devices_(job.devices()),
       per_node_(cluster.fabric.per_node) {
   const bool dit = job.model.kind == "dit";
-  const bool by_ring = dit ? job.parallel.ring > 1 : context_ > 1 && job.parallel.context_kind == "ring";
-  ulysses_ = dit ? job.parallel.ulysses * job.parallel.dsp : by_ring ? 1 : context_;
+  const bool by_ring = dit ? job.parallel.plan.ring > 1 : context_ > 1 && job.parallel.context_kind == "ring";
+  ulysses_ = dit ? job.parallel.plan.ulysses * job.parallel.plan.dsp : by_ring ? 1 : context_;
   ring_ = context_ / ulysses_;
   contexts_ = ulysses_ > 1;
   rings_ = by_ring;

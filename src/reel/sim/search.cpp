@@ -22,11 +22,14 @@ std::vector<std::int64_t> divisors(std::int64_t n) {
 }
 
 // The ways to share a sample among `context` ranks.
-std::vector<std::string> plans(const Model& m, std::int64_t context) {
-  if (m.kind != "dit" || context == 1) return {""};
-  if (m.attention == "spatial-temporal") return {fmt::format("dsp={}", context), fmt::format("ulysses={}", context)};
-  std::vector<std::string> result;
-  for (const std::int64_t u : divisors(context)) result.push_back(fmt::format("ulysses={},ring={}", u, context / u));
+std::vector<layout::Degrees> plans(const Model& m, std::int64_t context) {
+  if (m.kind != "dit" || context == 1) return {{}};
+  if (m.attention == "spatial-temporal")
+    return {{.dsp = static_cast<int>(context)}, {.ulysses = static_cast<int>(context)}};
+  std::vector<layout::Degrees> result;
+  for (const std::int64_t u : divisors(context)) {
+    result.push_back({.ulysses = static_cast<int>(u), .ring = static_cast<int>(context / u)});
+  }
   return result;
 }
 
@@ -52,7 +55,7 @@ std::vector<Job> candidates(const Job& job, std::int64_t devices) {
         if (devices % (tensor * pipeline * context) != 0) continue;
         const std::int64_t data = devices / (tensor * pipeline * context);
         if (job.global_batch > 0 && job.global_batch % data != 0) continue;
-        for (const std::string& plan : plans(job.model, context)) {
+        for (const layout::Degrees& plan : plans(job.model, context)) {
           for (const std::int64_t expert : job.model.moe() ? divisors(data * context) : std::vector<std::int64_t>{1}) {
             Job base = job;
             base.parallel.tensor = tensor, base.parallel.pipeline = pipeline, base.parallel.data = data;

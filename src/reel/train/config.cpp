@@ -151,7 +151,7 @@ void check_storyboard(const RunConfig& c, const Toml& toml) {
 
 void check_parallel(const RunConfig& c, const Toml& toml) {
   try {
-    model::check_plan(c.model.family, parallel::parse_plan(c.parallel.plan));
+    model::check_plan(c.model.family, c.parallel.plan);
   } catch (const Error& error) {
     throw Error(fmt::format("{}: parallel.plan: {}", toml.where("parallel.plan"), error.what()), error.hint());
   }
@@ -195,8 +195,9 @@ void visit(Settings& s, RunConfig& c) {
   s.number("train.guidance", t.guidance, 0, 100, "classifier-free guidance for them; 1: none");
   s.string("train.start_from", t.start_from, "a model folder (diffusers form) whose weights to begin with");
   s.section("parallel", "many ranks (docs/parallel.md)");
-  s.string("parallel.plan", c.parallel.plan,
-           "how ranks share a clip: \"dsp=4\", \"ulysses=2,ring=4\", ...; ranks beyond that share the batch");
+  layout::visit_degrees(
+      s, "parallel.plan", c.parallel.plan,
+      "how ranks share a clip: \"dsp=4\", \"ulysses=2,ring=4\", ...; ranks beyond that share the batch");
   s.number("parallel.wait_seconds", c.parallel.wait_seconds, 0.1, 1e9,
            "how long a rank waits for another before the run stops");
 }

@@ -39,7 +39,7 @@ struct TrainConfig {
 };
 
 struct ParallelConfig {
-  std::string plan;  // as parallel::parse_plan reads it
+  layout::Degrees plan;
   double wait_seconds = 300;
 };
 

@@ -31,7 +31,7 @@ double number_in(const std::string& path, std::string_view key = "") {
 StepNeed step_need(const RunConfig& config, int rank, int ranks, Recorder* recorder) {
   StepNeed need;
   const auto world = comm::make_ghost(rank, ranks);
-  parallel::Team team(*world, ranks == 1 ? parallel::Plan{} : parallel::parse_plan(config.parallel.plan));
+  parallel::Team team(*world, ranks == 1 ? layout::Degrees{} : config.parallel.plan);
   const auto model = model::make_denoiser(config.model, tape::Parameters::With::kGhostGradients);
   const double trained = static_cast<double>(model->parameters().trained_floats()) * sizeof(float);
   need.weights = static_cast<double>(model->parameters().value_bytes());

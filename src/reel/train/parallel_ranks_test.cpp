@@ -59,11 +59,11 @@ RunConfig config(const std::string& family, std::vector<std::string> more = {}) 
   return testing::small_run(family, more);
 }
 
-std::vector<parallel::Plan> plans_for(const std::string& family) {
-  std::vector<parallel::Plan> plans = {{}};
+std::vector<layout::Degrees> plans_for(const std::string& family) {
+  std::vector<layout::Degrees> plans = {{}};
   for (int degree = 2; degree <= world().size(); ++degree) {
     if (world().size() % degree != 0) continue;
-    plans.push_back(family == "wan" ? parallel::Plan{.ulysses = degree} : parallel::Plan{.dsp = degree});
+    plans.push_back(family == "wan" ? layout::Degrees{.ulysses = degree} : layout::Degrees{.dsp = degree});
     if (family == "wan") plans.push_back({.ring = degree});
   }
   return plans;
@@ -77,7 +77,7 @@ TEST(TrainRanks, TwentyStepsHaveTheLossesOfOneRank) {
     std::vector<StepReport> expected;
     for (int i = 0; i < 20; ++i) expected.push_back(one.step());
     const double validation = one.trainer.validate(*one.clips.source);
-    for (const parallel::Plan& plan : plans_for(family)) {
+    for (const layout::Degrees& plan : plans_for(family)) {
       SCOPED_TRACE(fmt::format("{} {}", family, plan.text()));
       parallel::Team team(world(), plan);
       Rank many(c, &team);
@@ -101,7 +101,7 @@ TEST(TrainRanks, ARunGoesOnWithAnotherPlanOrOnOneRank) {
   for (const std::string& family : testing::kFamilies) {
     const Shared folder(family);
     const RunConfig c = config(family);
-    const std::vector<parallel::Plan> plans = plans_for(family);
+    const std::vector<layout::Degrees> plans = plans_for(family);
     parallel::Team first_team(world(), plans.back()), second_team(world(), plans.front());
     Rank first(c, &first_team);
     for (int i = 0; i < 3; ++i) first.step();
@@ -172,7 +172,7 @@ TEST(TrainRanks, SparseTrainingChoosesTheKeysOfOneRank) {
     Keys one_first;
     const Keys one = lists_of(nullptr, one_losses, one_first);
     EXPECT_FALSE(one_first.empty());
-    for (const parallel::Plan& plan : plans_for("wan")) {
+    for (const layout::Degrees& plan : plans_for("wan")) {
       SCOPED_TRACE(fmt::format("{} {}", predictor, plan.text()));
       parallel::Team team(world(), plan);
       std::vector<double> losses;
@@ -203,7 +203,7 @@ TEST(TrainRanks, SamplesAreThoseOfOneRank) {
       return testing::copy_of(clips);
     };
     const std::vector<float> one = sample(nullptr);
-    for (const parallel::Plan& plan : plans_for(family)) {
+    for (const layout::Degrees& plan : plans_for(family)) {
       SCOPED_TRACE(fmt::format("{} {}", family, plan.text()));
       parallel::Team team(world(), plan);
       parallel::testing::expect_parity(sample(&team), one);
@@ -214,7 +214,7 @@ TEST(TrainRanks, SamplesAreThoseOfOneRank) {
 // Ghosts know what a rank needs before it runs.
 TEST(TrainRanks, MemoryOfARankIsKnownBefore) {
   for (const std::string& family : testing::kFamilies) {
-    for (const parallel::Plan& plan : plans_for(family)) {
+    for (const layout::Degrees& plan : plans_for(family)) {
       SCOPED_TRACE(fmt::format("{} {}", family, plan.text()));
       const RunConfig c = config(family, {fmt::format("parallel.plan=\"{}\"", plan.text())});
       parallel::Team team(world(), plan);
@@ -232,7 +232,7 @@ TEST(TrainRanks, AWholeRunWritesOneFolder) {
   const Shared folder("whole");
   const RunConfig c = config("stdit3", {"train.steps=4", "train.checkpoint_every=2"});
   RunConfig planned = c;
-  planned.parallel.plan = plans_for("stdit3").back().text();
+  planned.parallel.plan = plans_for("stdit3").back();
   EXPECT_TRUE(run(planned, {.folder = folder / "run", .world = &world()}));
   world().barrier();
   EXPECT_EQ(std::filesystem::path(latest_checkpoint(folder / "run")).filename(), "step-000004");

@@ -274,7 +274,7 @@ bool run(const RunConfig& config, const RunOptions& options) {
   const auto alone = comm::make_self();
   comm::Comm& world = options.world != nullptr ? *options.world : *alone;
   world.shared().limit = config.parallel.wait_seconds;
-  parallel::Team team(world, parallel::parse_plan(config.parallel.plan));
+  parallel::Team team(world, config.parallel.plan);
   const StepNeed need = step_need(config, world.rank(), world.size());
   const bool root = world.rank() == 0;
   Listener silent;
