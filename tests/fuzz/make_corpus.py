@@ -163,9 +163,11 @@ write("csv_fuzz", {
 })
 
 
-def lists(keys, offsets, starts, dense, shape=None, tokens="100", granularity="1", **more):
+def lists(keys, offsets, starts, dense, shape=None, tokens="100", granularity="1", order=None, **more):
     parts = [("keys", "I32", f"<{len(keys)}i", keys), ("offsets", "I64", f"<{len(offsets)}q", offsets),
              ("group_starts", "I32", f"<{len(starts)}i", starts), ("dense_heads", "U8", f"<{len(dense)}B", dense)]
+    if order is not None:
+        parts.append(("order", "I32", f"<{len(order)}i", order))
     header, data = {"__metadata__": {"keys_tokens": tokens, "granularity": granularity, **more}}, b""
     for name, dtype, form, values in parts:
         begin, data = len(data), data + struct.pack(form, *values)
@@ -196,6 +198,11 @@ write("key_lists_fuzz", {
     "negative_tokens": lists([], [0, 0], [0, 10], [0], [1, 1], tokens="-5"),
     "tokens_no_number": lists([], [0, 0], [0, 10], [0], [1, 1], tokens="1e3"),
     "odd_granularity": lists([], [0, 0], [0, 10], [0], [1, 1], granularity="3"),
+    "ordered": lists([0, 3, 1], [0, 2, 3], [0, 2, 4], [0], [1, 1], tokens="4", order=[3, 1, 2, 0], head_dim="64"),
+    "order_names_twice": lists([1], [0, 1], [0, 4], [0], [1, 1], tokens="4", order=[3, 1, 1, 0]),
+    "order_beyond": lists([1], [0, 1], [0, 4], [0], [1, 1], tokens="4", order=[3, 1, 2, 4]),
+    "order_short": lists([1], [0, 1], [0, 4], [0], [1, 1], tokens="4", order=[0]),
+    "negative_head_dim": lists([1], [0, 1], [0, 10], [0], [1, 1], head_dim="-1"),
     "no_metadata": safetensors({"keys": tensor("I32", [0], 0, 0)}),
     "pairs_beyond_64_bits": lists([], [0] * 4, [0, 2**31 - 1], [1, 1, 1], [1, 3], tokens=str(2**31 - 1)),
     "empty": b"",

@@ -13,7 +13,7 @@
 #include "reel/files/file.h"
 #include "reel/files/folder_testing.h"
 #include "reel/kernels/cpu.h"
-#include "reel/lists/key_lists.h"
+#include "reel/lists/ordered_lists.h"
 
 namespace reel::app {
 namespace {
@@ -100,7 +100,7 @@ TEST(App, EmptyWordsAreRefused) {
 TEST(App, OptionsThatListsMakeUselessAreRefused) {
   const TempFolder folder;
   const std::string lists = folder / "lists.safetensors";
-  lists::save(lists::dense_lists(1, 1, 64, 64), lists);
+  lists::save(lists::OrderedLists(lists::dense_lists(1, 1, 64, 64)), lists);
   const std::pair<const char*, const char*> unused[] = {
       {"--heads", "1"}, {"--tokens", "64"}, {"--sparsity", "0.5"}, {"--group", "64"}, {"--block", "1"}};
   for (const auto& [option, value] : unused) {
@@ -203,7 +203,7 @@ TEST(App, TheEnvironmentChoosesTheInstructionSet) {
 TEST(App, BenchWritesMachineAndRows) {
   const std::string lists = ::testing::TempDir() + "reel_app_lists.safetensors";
   const std::string out = ::testing::TempDir() + "reel_app_test.json";
-  lists::save(lists::random_lists(1, 2, 300, lists::uniform_groups(200, 64), 0.3, 1, 1), lists);
+  lists::save(lists::OrderedLists(lists::random_lists(1, 2, 300, lists::uniform_groups(200, 64), 0.3, 1, 1)), lists);
   ASSERT_EQ(call({"bench", "attention", "--lists", lists, "--head-dim", "72", "--threads", "2", "--json", out}), 0);
   const auto result = nlohmann::json::parse(read_file(out));
   EXPECT_EQ(result["machine"]["threads"], 2);

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "reel/app/bench.h"
+#include "reel/app/lists_file.h"
 #include "reel/attention/attention.h"
 #include "reel/base/buffer.h"
 #include "reel/base/error.h"
@@ -242,8 +243,7 @@ void check_attention_options(const BenchOptions& o) {
                                                  {"--block", o.block != 0}};
   for (const auto& [option, given] : unused) {
     if (given) {
-      throw Error(fmt::format("{} has no effect beside --lists {}", option, o.lists),
-                  "leave it out: the file says it; only --head-dim is not in it");
+      throw Error(fmt::format("{} has no effect beside --lists {}", option, o.lists), "leave it out: the file says it");
     }
   }
 }
@@ -254,9 +254,9 @@ void bench_attention(const BenchOptions& o) {
   check_attention_options(o);
   Threads threads(o.threads);
   if (!o.lists.empty()) {
-    KeyLists lists = lists::load_key_lists(o.lists);
+    lists::OrderedLists lists = lists::load_key_lists(o.lists);
     const attention::Shape shape{lists.batch, lists.heads, lists.queries(), lists.keys_tokens,
-                                 o.head_dim > 0 ? o.head_dim : 64};
+                                 head_dim_of(o.lists, lists.head_dim, o.head_dim, 64)};
     Bench bench("attention over " + o.lists, threads);
     AttentionTable table;
     add_lists(shape, false, std::move(lists), "", threads, bench, table);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "reel/app/app.h"
+#include "reel/app/lists_file.h"
 #include "reel/app/traffic.h"
 #include "reel/base/timer.h"
 #include "reel/comm/mpi.h"
@@ -93,7 +94,8 @@ void denoise(const DenoiseOptions& options) {
   context.recompute = options.recompute;
   context.team = &team;
   if (!options.lists.empty()) {
-    context.lists = std::make_shared<lists::KeyLists>(lists::load_key_lists(options.lists));
+    context.lists = std::make_shared<lists::OrderedLists>(lists::load_key_lists(options.lists));
+    if (world.rank() == 0) tell_assumed_order(options.lists, *context.lists.all);
   }
   check_names(file, model->config().family, options.gradients, world.rank() == 0);
   const model::Input in = read_input(tape, file, model->config());
@@ -149,7 +151,8 @@ void add_denoise(Verb& parser, Action& action) {
                  "inputs hold `target`; also gives the gradient of the squared error");
   verb->add_flag("--recompute", options->recompute,
                  "run blocks again in backward instead of keeping what they computed");
-  verb->add_option("--lists", options->lists, "key lists (safetensors) for every self-attention");
+  verb->add_option("--lists", options->lists,
+                   "key lists (safetensors) for every self-attention; wan puts its tokens in their order");
   verb->add_option("--parallel", options->plan, kParallelHelp)->type_name("PLAN");
   verb->add_option("--traffic", options->traffic, kTrafficHelp)->type_name("FILE.json")->to_write();
   verb->add_option("--threads", options->threads, "threads")->between(1, 1024);

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "reel/app/app.h"
+#include "reel/app/lists_file.h"
 #include "reel/base/error.h"
 
 namespace reel::app {
@@ -45,6 +46,7 @@ void run_export(const ExportOptions& options) {
     throw Error("--cover with --to dsv", "it takes single keys: nothing is lost anyway");
   in.fit = options.cover ? study::Fit::kCover : study::Fit::kBudget;
   const study::ChosenLists chosen = study::load_chosen_lists(options.lists);
+  tell_assumed_order(options.lists, chosen.lists);
   in.chosen = &chosen;
   const study::Exported out = study::export_lists(in);
   fmt::print("{}: {}\n", in.path, out.what);
@@ -64,7 +66,7 @@ void run_export(const ExportOptions& options) {
   } else if (!out.mass.empty() && mean(out.listed_mass) - mean(out.mass) > 0.02 && chosen.lists.granularity == 1) {
     fmt::print("lists that are chosen in blocks lose less: reel study lists --block 64; or --cover loses nothing\n");
   }
-  if (!chosen.order.empty()) fmt::print("tokens are in the order of the tensor 'order': x[:, :, order]\n");
+  if (!chosen.lists.in_raster_order()) fmt::print("tokens are in the order of the tensor 'order': x[:, :, order]\n");
 }
 
 }  // namespace

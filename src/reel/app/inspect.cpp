@@ -94,6 +94,12 @@ void print_lists(const Json& json) {
   entry("attention",
         fmt::format("batch {}, {}, {} queries, {} keys", number(json["batch"]), counted(json["heads"], "head", "heads"),
                     number(json["queries"]), number(json["keys"])));
+  const std::string order = text_of(json["order"]);
+  entry("tokens", fmt::format("{}; head dimension {}",
+                              order == "own"      ? "in an order of their own (tensor 'order')"
+                              : order == "raster" ? "in raster order"
+                                                  : "in raster order, it is assumed",
+                              json["head_dim"].is_null() ? "unknown" : number(json["head_dim"])));
   entry("groups", fmt::format("{} of {} to {} queries", number(json["groups"]["count"]),
                               number(json["groups"]["least"]), number(json["groups"]["most"])));
   entry("lists", fmt::format("{} to {} keys, {:.1f} in the mean, {}", number(json["lists"]["least"]),

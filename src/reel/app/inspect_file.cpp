@@ -6,7 +6,7 @@
 
 #include "reel/app/inspect.h"
 #include "reel/files/safetensors.h"
-#include "reel/lists/key_lists.h"
+#include "reel/lists/ordered_lists.h"
 
 namespace reel::app {
 
@@ -95,12 +95,16 @@ bool holds_key_lists(const SafetensorsFile& file) {
          file.contains("dense_heads");
 }
 
-void add_key_lists(Json& json, const lists::KeyLists& lists, bool all) {
+void add_key_lists(Json& json, const lists::OrderedLists& lists, bool all) {
   json.update({{"batch", lists.batch},
                {"heads", lists.heads},
                {"queries", lists.queries()},
                {"keys", lists.keys_tokens},
-               {"granularity", lists.granularity}});
+               {"granularity", lists.granularity},
+               {"order", lists.order.empty()       ? "not said"
+                         : lists.in_raster_order() ? "raster"
+                                                   : "own"},
+               {"head_dim", lists.head_dim > 0 ? Json(lists.head_dim) : Json()}});
   std::int64_t least = lists.queries(), most = 0;
   for (std::size_t g = 0; g + 1 < lists.group_starts.size(); ++g) {
     const std::int64_t size = lists.group_starts[g + 1] - lists.group_starts[g];

@@ -8,7 +8,7 @@
 #include "reel/base/testing.h"
 #include "reel/files/file.h"
 #include "reel/files/safetensors.h"
-#include "reel/lists/key_lists.h"
+#include "reel/lists/ordered_lists.h"
 #include "reel/model/folder.h"
 #include "reel/train/config.h"
 
@@ -102,10 +102,12 @@ TEST_F(Inspect, KeyListsAreToldByTheirDensity) {
   builder.add_dense_head();
   builder.add(two);
   builder.add({});
-  lists::save(builder.finish(), path("lists.safetensors"));
+  lists::save(lists::OrderedLists(builder.finish(), {}, 64), path("lists.safetensors"));
   const Json json = look_at_file(path("lists.safetensors"), true);
   EXPECT_EQ(json["kind"], "key lists");
   EXPECT_EQ(json["queries"], 10);
+  EXPECT_EQ(json["order"], "not said");
+  EXPECT_EQ(json["head_dim"], 64);
   EXPECT_EQ(json["groups"], (Json{{"count", 2}, {"least", 4}, {"most", 6}}));
   EXPECT_EQ(json["lists"]["least"], 0);
   EXPECT_EQ(json["lists"]["most"], 20);
@@ -114,7 +116,8 @@ TEST_F(Inspect, KeyListsAreToldByTheirDensity) {
   EXPECT_EQ(json["of_heads"], Json::array({{38 / 200.0, 1.0, 8 / 200.0}}));
   EXPECT_EQ(json["density_of_heads"]["median"], 38 / 200.0);
   expect_has(printed({path("lists.safetensors")}),
-             {"key lists", "batch 1, 3 heads, 10 queries, 20 keys", "least 4.00 %, median 19.00 %, most 100.00 %"});
+             {"key lists", "batch 1, 3 heads, 10 queries, 20 keys", "in raster order, it is assumed; head dimension 64",
+              "least 4.00 %, median 19.00 %, most 100.00 %"});
 }
 
 TEST_F(Inspect, EveryFixtureIsAModelThatFits) {

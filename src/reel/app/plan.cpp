@@ -46,7 +46,9 @@ void add_plan(Verb& parser, Action& action) {
     Verb* sub = verb->add_subcommand(name, text);
     sub->add_option("files", options->files, files)->required()->type_name("FILE");
     sub->add_option("--ranks", options->ranks, "ranks in all")->required();
-    sub->add_option("--head-dim", options->head_dim, "floats of a head, for bytes and times")->capture_default_str();
+    sub->add_option("--head-dim", options->head_dim,
+                    "floats of a head, for bytes and times; without: as the lists say, or 128")
+        ->between(1, 1 << 20);
     sub->add_option("--json", options->json, "write the result there")->type_name("FILE")->to_write();
     sub->add_option("--report", options->report, "write a page there")->type_name("FILE.html")->to_write();
     sub->callback([options, &action, run] { action = [options, run] { run(*options); }; });

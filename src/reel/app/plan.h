@@ -16,8 +16,8 @@ struct PlanOptions {
   int ranks = 0, ulysses = kNotGiven, ring = kNotGiven;
   std::string exchange = "ring";
   bool equal_heads = false;
-  double limit = 0;  // 0: not given
-  std::int64_t head_dim = 128;
+  double limit = 0;                                             // 0: not given
+  std::int64_t head_dim = 0;                                    // 0: not given
   double memory_gib = std::numeric_limits<double>::infinity();  // of a rank
   std::string cluster, json, report;
 };

@@ -67,7 +67,7 @@ void write_page(const std::vector<Strategy>& all, const std::vector<std::string>
   page.title = fmt::format("reel plan: {} on {}", std::filesystem::path(input.path).filename().string(),
                            std::filesystem::path(options.cluster).stem().string());
   page.subtitle = fmt::format("{} heads, {} tokens, head dimension {}, {} ranks", input.lists.heads,
-                              input.lists.queries(), options.head_dim, options.ranks);
+                              input.lists.queries(), input.head_dim, options.ranks);
   page.explanations = why;
   for (const Strategy& s : all) {
     page.rows.push_back({s.name(), s.rho, s.rho_contiguous, s.bytes, s.memory, s.compute_seconds, s.waiting_seconds,
@@ -82,19 +82,18 @@ void write_page(const std::vector<Strategy>& all, const std::vector<std::string>
 void plan_compare(const PlanOptions& options) {
   planner_options(options);
   if (options.files.size() != 1) throw Error("plan compare takes one file", "for many steps: reel plan steps");
-  const PlanInput input = read_plan_input(options.files.front());
+  const PlanInput input = read_plan_input(options.files.front(), options.head_dim);
   const cost::Cluster cluster = cost::load_cluster(options.cluster);
-  const Costing costing = costing_of(input, options.cluster, options.head_dim);
+  const Costing costing = costing_of(input, options.cluster);
   const plan::Counts work = count_work(input, costing.cost, options.ranks);
   constexpr double kGib = 1024.0 * 1024 * 1024;
   if (!(options.memory_gib > 0))
     throw Error(fmt::format("--memory is {}", options.memory_gib), "use GiB above 0, as 40");
   const double memory = std::isinf(options.memory_gib) ? 0 : options.memory_gib * kGib;  // 0: all of the device
-  const std::vector<Strategy> all =
-      plan::compare(input.lists, work, {cluster, options.ranks, options.head_dim, memory});
+  const std::vector<Strategy> all = plan::compare(input.lists, work, {cluster, options.ranks, input.head_dim, memory});
   const std::vector<std::string> why = explanations(all);
   fmt::print("{} on {}: {} heads, {} tokens, head dimension {}, density {:.3f}; one forward pass of the layer\n",
-             input.path, options.cluster, work.heads, work.tokens(), options.head_dim, input.lists.density());
+             input.path, options.cluster, work.heads, work.tokens(), input.head_dim, input.lists.density());
   fmt::print("work of a query group: {}\n\n", costing.text);
   fmt::print("{:38} {:>9} {:>7} {:>7}  {:>8} {:>8} {:>8} {:>8} {:>8}  {:>8} {:>8}\n", "strategy", "time", "rho",
              "contig.", "compute", "waiting", "heads", "rows", "keys", "bytes", "memory");

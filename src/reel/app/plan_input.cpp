@@ -6,6 +6,7 @@
 #include <cctype>
 #include <filesystem>
 
+#include "reel/app/lists_file.h"
 #include "reel/cost/cluster.h"
 #include "reel/cost/machine.h"
 #include "reel/files/safetensors.h"
@@ -67,19 +68,10 @@ bool by_number(const std::string& a, const std::string& b) {
   return a.size() - i < b.size() - j;
 }
 
-}  // namespace
-
-std::int64_t PlanInput::group_queries() const {
-  std::int64_t most = 1;
-  for (std::size_t g = 0; g + 1 < lists.group_starts.size(); ++g)
-    most = std::max<std::int64_t>(most, lists.group_starts[g + 1] - lists.group_starts[g]);
-  return most;
-}
-
-PlanInput read_plan_input(const std::string& path) {
+PlanInput read_lists_or_mask(const std::string& path) {
   const SafetensorsFile file = SafetensorsFile::open(path);
-  if (file.contains("mask")) return {path, read_mask(file), true};
-  if (file.contains("keys") && file.contains("offsets")) return {path, lists::load_key_lists(path), false};
+  if (file.contains("mask")) return {path, lists::OrderedLists(read_mask(file)), true};
+  if (file.contains("keys") && file.contains("offsets")) return {path, lists::load_key_lists(file)};
   const std::size_t shown = std::min<std::size_t>(file.names().size(), 5);
   throw Error(
       fmt::format(
@@ -91,13 +83,44 @@ PlanInput read_plan_input(const std::string& path) {
       "give key lists (reel train --dump-masks, reel study lists), or `mask` [heads, query blocks, key blocks]");
 }
 
-Costing costing_of(const PlanInput& input, const std::string& cluster, std::int64_t head_dim) {
-  if (head_dim < 1) throw Error(fmt::format("--head-dim is {}", head_dim), "use the floats of a head, as 128");
+}  // namespace
+
+std::int64_t PlanInput::group_queries() const {
+  std::int64_t most = 1;
+  for (std::size_t g = 0; g + 1 < lists.group_starts.size(); ++g)
+    most = std::max<std::int64_t>(most, lists.group_starts[g + 1] - lists.group_starts[g]);
+  return most;
+}
+
+PlanInput read_plan_input(const std::string& path, std::int64_t head_dim, const PlanInput* before) {
+  constexpr std::int64_t kAssumed = 128;
+  PlanInput input = read_lists_or_mask(path);
+  if (before == nullptr) {
+    if (!input.mask) tell_assumed_order(path, input.lists);
+    input.head_dim = head_dim_of(path, input.lists.head_dim, head_dim, kAssumed);
+    return input;
+  }
+  input.head_dim = input.lists.head_dim != 0 ? input.lists.head_dim : before->head_dim;
+  if (input.head_dim != before->head_dim) {
+    throw Error(
+        fmt::format("{} is of heads of {} floats, {} of {}", path, input.head_dim, before->path, before->head_dim),
+        "take files of one model; where a file does not say it, --head-dim does");
+  }
+  if (!lists::same_order(input.lists, before->lists)) {
+    throw Error(fmt::format("{}: tokens are in another order than in {}", path, before->path),
+                "query groups have to be of the same tokens: take files of one run, or of one --grid and --tile;\n"
+                "where there is no tensor 'order', raster order is assumed");
+  }
+  return input;
+}
+
+Costing costing_of(const PlanInput& input, const std::string& cluster) {
   const auto describe = [](const plan::GroupCost& cost, const std::string& whose) {
     return Costing{cost, fmt::format("{:.3g} + {:.3g} x keys ns, {}", cost.fixed * 1e9, cost.per_key * 1e9, whose)};
   };
   if (!cluster.empty()) {
-    return describe(plan::group_cost(cost::load_cluster(cluster), input.group_queries(), head_dim), "on " + cluster);
+    return describe(plan::group_cost(cost::load_cluster(cluster), input.group_queries(), input.head_dim),
+                    "on " + cluster);
   }
   if (input.mask) return {plan::kBlockCost, "the number of blocks"};
   const std::string path = cost::machine_path();
@@ -111,7 +134,7 @@ Costing costing_of(const PlanInput& input, const std::string& cluster, std::int6
                         "measures this one)",
                         path, measured.cpu, measured.target, here.cpu, here.target)};
   }
-  return describe(plan::group_cost(measured, input.group_queries(), head_dim), "on this machine");
+  return describe(plan::group_cost(measured, input.group_queries(), input.head_dim), "on this machine");
 }
 
 plan::Counts count_work(const PlanInput& input, const plan::GroupCost& cost, int ranks) {

@@ -132,8 +132,8 @@ void plan_partition(const PlanOptions& options) {
   plan::Options planner = planner_options(options);
   if (options.limit > 1) planner.target = options.limit;
   if (options.files.size() != 1) throw Error("plan partition takes one file", "for many steps: reel plan steps");
-  const PlanInput input = read_plan_input(options.files.front());
-  const Costing costing = costing_of(input, options.cluster, options.head_dim);
+  const PlanInput input = read_plan_input(options.files.front(), options.head_dim);
+  const Costing costing = costing_of(input, options.cluster);
   const Counts work = count_work(input, costing.cost, options.ranks);
   Planned r;
   const Timer timer;
@@ -142,7 +142,7 @@ void plan_partition(const PlanOptions& options) {
   r.seconds = timer.seconds();
   const Partition plain = plan::contiguous(work, r.partition.ulysses, r.partition.ring);
   r.before = plan::tiles(work, plain), r.after = plan::tiles(work, r.partition);
-  r.moved = plan::moved(plain, r.partition, work, options.head_dim, kElementBytes);
+  r.moved = plan::moved(plain, r.partition, work, input.head_dim, kElementBytes);
   print(input, costing, r, work);
   if (!options.json.empty()) write_file_atomically(options.json, to_json(r, work));
   if (!options.report.empty()) write_page(options, input, costing, r, work);

@@ -1,5 +1,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "reel/app/measure.h"
 #include "reel/app/plan.h"
@@ -29,9 +31,10 @@ Steps run(const PlanOptions& options) {
   out.files = matching_files(options.files);
   out.limit = options.limit > 0 ? options.limit : 1.05;
   std::optional<plan::Reuse> reuse;
+  std::optional<PlanInput> before;
   for (const std::string& file : out.files) {
-    const PlanInput input = read_plan_input(file);
-    const Costing costing = costing_of(input, options.cluster, options.head_dim);
+    PlanInput input = read_plan_input(file, options.head_dim, before ? &*before : nullptr);
+    const Costing costing = costing_of(input, options.cluster);
     const plan::Counts work = count_work(input, costing.cost, options.ranks);
     if (!reuse) {
       out.cost = costing.text;
@@ -40,7 +43,7 @@ Steps run(const PlanOptions& options) {
         planner.ulysses = chosen.ulysses, planner.ring = chosen.ring;
       }
       out.ulysses = planner.ulysses, out.ring = planner.ring;
-      reuse.emplace(planner, out.limit, options.head_dim, kElementBytes);
+      reuse.emplace(planner, out.limit, input.head_dim, kElementBytes);
     }
     try {
       out.steps.push_back(reuse->next(work));
@@ -51,6 +54,7 @@ Steps run(const PlanOptions& options) {
     out.mean_rho += step.rho / static_cast<double>(out.files.size());
     out.moved_bytes += step.moved.bytes;
     out.plans += step.planned ? 1 : 0;
+    before = std::move(input);
   }
   return out;
 }

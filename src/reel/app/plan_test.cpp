@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "reel/app/plan_input.h"
 #include "reel/app/testing.h"
@@ -133,7 +135,8 @@ TEST_F(Plan, DegreesThatAreNotGivenAreChosen) {
 }
 
 TEST_F(Plan, KeyListsAreTaken) {
-  lists::save(lists::random_lists(1, 6, 1000, lists::uniform_groups(1000, 64), 0.1, 1, 1), path("lists"));
+  lists::save(lists::OrderedLists(lists::random_lists(1, 6, 1000, lists::uniform_groups(1000, 64), 0.1, 1, 1)),
+              path("lists"));
   const Result result =
       run_plan({"partition", path("lists"), "--ranks", "3", "--exchange", "gather", "--json", path("plan.json")});
   ASSERT_EQ(result.code, 0) << result.err;
@@ -141,8 +144,57 @@ TEST_F(Plan, KeyListsAreTaken) {
   EXPECT_LE(plan["rho_no_barrier"], 1.02);
 }
 
+TEST_F(Plan, TheHeadDimensionIsThatOfTheLists) {
+  const lists::KeyLists plain = lists::random_lists(1, 6, 128, lists::uniform_groups(128, 64), 0.1, 1, 1);
+  std::vector<std::int32_t> order(128);
+  std::iota(order.begin(), order.end(), 0);
+  lists::save(lists::OrderedLists(plain, order, 64), path("64"));
+  lists::save(lists::OrderedLists(plain), path("none"));
+  const auto compare = [&](const std::string& file, std::vector<std::string> more = {}) {
+    more.insert(more.begin(), {"compare", path(file), "--ranks", "2", "--cluster", "h100-ndr400"});
+    return run_plan(more);
+  };
+  const auto has = [](const std::string& text, const std::string& part) { return text.find(part) != text.npos; };
+  Result result = compare("64");
+  EXPECT_TRUE(has(result.out, "head dimension 64,")) << result.out;
+  EXPECT_EQ(result.err, "");
+  result = compare("none");
+  EXPECT_TRUE(has(result.out, "head dimension 128,")) << result.out;
+  EXPECT_EQ(result.err, "reel: " + path("none") +
+                            ": there is no tensor 'order': tokens are taken to be in raster order\n" +
+                            "reel: " + path("none") + ": head_dim is not in it: 128 is assumed (--head-dim)\n");
+  result = compare("none", {"--head-dim", "96"});
+  EXPECT_TRUE(has(result.out, "head dimension 96,")) << result.out;
+  EXPECT_FALSE(has(result.err, "assumed")) << result.err;
+  EXPECT_EQ(compare("64", {"--head-dim", "64"}).code, 0);
+  expect_error({"partition", path("64"), "--ranks", "2", "--head-dim", "128"},
+               "--head-dim is 128, but " + path("64") + " is of heads of 64 floats");
+}
+
+TEST_F(Plan, StepsAreOfTheSameTokens) {
+  const lists::KeyLists plain = lists::random_lists(1, 6, 128, lists::uniform_groups(128, 64), 0.3, 1, 1);
+  std::vector<std::int32_t> order(128);
+  std::iota(order.begin(), order.end(), 0);
+  const auto step = [&](int i, const std::vector<std::int32_t>& tokens, std::int64_t head_dim) {
+    lists::save(lists::OrderedLists(plain, tokens, head_dim), path(fmt::format("step-{}", i)));
+  };
+  const std::vector<std::string> words = {"steps", path("step-*"), "--ranks", "2"};
+  step(0, {}, 0);
+  step(1, order, 128);
+  step(2, {}, 0);
+  const Result result = run_plan(words);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.err.find("step-2"), std::string::npos) << "what is assumed is said once";
+  step(2, order, 64);
+  expect_error(words, path("step-2") + " is of heads of 64 floats, " + path("step-1") + " of 128");
+  std::reverse(order.begin(), order.end());
+  step(2, order, 128);
+  expect_error(words, path("step-2") + ": tokens are in another order than in " + path("step-1"));
+}
+
 TEST_F(Plan, AMachineFileOfAnotherCpuIsNamedAndNotUsed) {
-  lists::save(lists::random_lists(1, 6, 1000, lists::uniform_groups(1000, 64), 0.1, 1, 1), path("lists"));
+  lists::save(lists::OrderedLists(lists::random_lists(1, 6, 1000, lists::uniform_groups(1000, 64), 0.1, 1, 1)),
+              path("lists"));
   setenv("REEL_MACHINE", path("machine.toml").c_str(), 1);
   const auto first_lines = [&](const char* verb, const std::string& cpu, const std::string& target) {
     cost::Machine machine = cost::describe_this_machine();
@@ -170,7 +222,7 @@ TEST_F(Plan, AMachineFileOfAnotherCpuIsNamedAndNotUsed) {
 
 TEST_F(Plan, StepsKeepAPlanWhileItIsGood) {
   for (int step = 0; step < 12; ++step) {
-    lists::save(plan::video_lists(plan::Kind::kMixed, 12, 24, 1, step / 60.0),
+    lists::save(lists::OrderedLists(plan::video_lists(plan::Kind::kMixed, 12, 24, 1, step / 60.0)),
                 path(fmt::format("step-{}.layer-7.safetensors", step)));
   }
   const Result result = run_plan({"steps", path("step-*.layer-7.safetensors"), "--ranks", "4", "--limit", "1.1",
@@ -182,13 +234,14 @@ TEST_F(Plan, StepsKeepAPlanWhileItIsGood) {
   EXPECT_LE(steps["mean_rho"], 1.1);
   EXPECT_LT(steps["plans"], 12);
   // A file of another model among them.
-  lists::save(plan::video_lists(plan::Kind::kMixed, 8, 24, 1), path("step-13.layer-7.safetensors"));
+  lists::save(lists::OrderedLists(plan::video_lists(plan::Kind::kMixed, 8, 24, 1)),
+              path("step-13.layer-7.safetensors"));
   expect_error({"steps", path("step-*.layer-7.safetensors"), "--ranks", "4"}, "step-13.layer-7.safetensors: 8 heads");
   expect_error({"steps", path("nothing-*"), "--ranks", "4"}, "no file matches");
 }
 
 TEST_F(Plan, ComparePricesEveryStrategy) {
-  lists::save(plan::video_lists(plan::Kind::kMixed, 8, 64, 1), path("lists"));
+  lists::save(lists::OrderedLists(plan::video_lists(plan::Kind::kMixed, 8, 64, 1)), path("lists"));
   const std::string cluster = REEL_SOURCE_DIR "/clusters/h100-ndr400.toml";
   const Result result = run_plan({"compare", path("lists"), "--ranks", "8", "--cluster", cluster, "--json",
                                   path("compare.json"), "--report", path("compare.html")});
@@ -221,7 +274,7 @@ TEST_F(Plan, MistakesAreExplained) {
   expect_error({"partition", file, "--ranks", "8", "--ulysses", "-2", "--ring", "-4"}, "at least 1");
   expect_error({"partition", file, "--ranks", "8", "--ring", "0"}, "--ring is 0");
   expect_error({"partition", file, "--ranks", "8", "--limit", "0.5"}, "--limit is 0.5");
-  expect_error({"partition", file, "--ranks", "8", "--head-dim", "0"}, "--head-dim is 0");
+  expect_error({"partition", file, "--ranks", "8", "--head-dim", "0"}, "--head-dim: it is 0");
   expect_error({"partition", file, "--ranks", "8", "--exchange", "pigeon"}, "pigeon");
   expect_error({"partition", path("none"), "--ranks", "8"}, "none");
   const std::vector<std::uint8_t> zeros(12, 0), twos(12, 2);

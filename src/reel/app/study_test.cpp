@@ -7,7 +7,7 @@
 
 #include "reel/app/testing.h"
 #include "reel/files/file.h"
-#include "reel/lists/key_lists.h"
+#include "reel/lists/ordered_lists.h"
 #include "reel/study/qk_testing.h"
 
 namespace reel::app {

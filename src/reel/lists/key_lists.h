@@ -5,9 +5,7 @@
 // keys that group g of head h of batch item b attends to: keys[offsets[i] .. offsets[i + 1]) with i = (b * heads + h) *
 // groups + g, strictly ascending. An entry is one token (granularity 1) or a tile of 64 consecutive tokens (granularity
 // 64, the last tile may be short). A dense head attends to all keys and has empty lists.
-//
-// File form (safetensors): `keys` i32, `offsets` i64, `group_starts` i32 [groups + 1], `dense_heads` u8 [batch, heads],
-// and metadata `keys_tokens`, `granularity`.
+// Which tokens of a clip the numbers stand for is what OrderedLists know (ordered_lists.h).
 #pragma once
 
 #include <cstdint>
@@ -16,10 +14,6 @@
 #include <vector>
 
 #include "reel/base/error.h"
-
-namespace reel {
-class SafetensorsWriter;
-}
 
 namespace reel::lists {
 
@@ -96,9 +90,5 @@ QueryLists transpose(const KeyLists& lists);
 // Lists of `share` of the keys, drawn uniformly without repetition; the same for the same seed.
 KeyLists random_lists(std::int64_t batch, std::int64_t heads, std::int64_t keys_tokens,
                       std::vector<std::int32_t> group_starts, double share, int granularity, std::uint64_t seed);
-
-void save(const KeyLists& lists, const std::string& path);
-void add_to(SafetensorsWriter& writer, const KeyLists& lists);  // the file form, next to other tensors; refers to lists
-KeyLists load_key_lists(const std::string& path);
 
 }  // namespace reel::lists

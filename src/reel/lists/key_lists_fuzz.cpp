@@ -3,7 +3,7 @@
 #include <span>
 
 #include "reel/base/error.h"
-#include "reel/lists/key_lists_file.h"
+#include "reel/lists/ordered_lists.h"
 #include "reel/lists/view.h"
 
 // Any bytes are either key lists that everything else may trust, or an Error.
@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace reel::lists;
   try {
     const auto file = reel::SafetensorsFile::from_bytes(std::as_bytes(std::span(data, size)), "fuzz");
-    const KeyLists lists = load_key_lists(file);
+    const OrderedLists lists = load_key_lists(file);
     if (!(lists.density() >= 0 && lists.density() <= 1)) __builtin_trap();
     if (lists.keys_tokens > 1 << 20) return 0;  // memory by the token, which the lists need not pay for
     transpose(lists);

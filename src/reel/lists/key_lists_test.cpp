@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <functional>
 #include <set>
 
@@ -139,25 +138,6 @@ TEST(KeyLists, RandomListsHaveTheWantedShareAndAreReproducible) {
   EXPECT_EQ(a.keys, random_lists(2, 3, 1000, uniform_groups(200, 64), 0.1, 1, 5).keys);
   EXPECT_NE(a.keys, random_lists(2, 3, 1000, uniform_groups(200, 64), 0.1, 1, 6).keys);
   EXPECT_THROW(random_lists(1, 1, 10, {0, 1}, 1.5, 1, 1), Error);
-}
-
-TEST(KeyLists, SavedListsLoadAsTheyWere) {
-  const std::string path = ::testing::TempDir() + "reel_key_lists_test.safetensors";
-  for (int granularity : {1, 64}) {
-    const KeyLists lists = testing::mixed_lists(2, 3, 100, 500, granularity, 8);
-    save(lists, path);
-    const KeyLists loaded = load_key_lists(path);
-    EXPECT_EQ(loaded.batch, lists.batch);
-    EXPECT_EQ(loaded.heads, lists.heads);
-    EXPECT_EQ(loaded.keys_tokens, lists.keys_tokens);
-    EXPECT_EQ(loaded.granularity, lists.granularity);
-    EXPECT_EQ(loaded.group_starts, lists.group_starts);
-    EXPECT_EQ(loaded.offsets, lists.offsets);
-    EXPECT_EQ(loaded.keys, lists.keys);
-    EXPECT_EQ(loaded.dense_heads, lists.dense_heads);
-  }
-  std::remove(path.c_str());
-  EXPECT_THROW(load_key_lists(path), Error);
 }
 
 }  // namespace

@@ -15,6 +15,14 @@ std::array<std::int64_t, 3> TokenOrder::position(std::int64_t token) const {
   return {at / (grid[1] * grid[2]), at / grid[2] % grid[1], at % grid[2]};
 }
 
+std::vector<std::int32_t> inverse(const std::vector<std::int32_t>& permutation) {
+  std::vector<std::int32_t> place(permutation.size());
+  for (std::size_t i = 0; i < permutation.size(); ++i) {
+    place[static_cast<std::size_t>(permutation[i])] = static_cast<std::int32_t>(i);
+  }
+  return place;
+}
+
 TokenOrder tile_order(const std::array<std::int64_t, 3>& grid, const std::array<std::int64_t, 3>& tile,
                       const std::vector<std::int64_t>& cuts) {
   for (int axis = 0; axis < 3; ++axis) REEL_CHECK(grid[axis] > 0 && tile[axis] > 0);
@@ -39,10 +47,7 @@ TokenOrder tile_order(const std::array<std::int64_t, 3>& grid, const std::array<
       }
     }
   }
-  order.place.resize(order.raster.size());
-  for (std::size_t i = 0; i < order.raster.size(); ++i) {
-    order.place[static_cast<std::size_t>(order.raster[i])] = static_cast<std::int32_t>(i);
-  }
+  order.place = inverse(order.raster);
   return order;
 }
 

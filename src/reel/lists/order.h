@@ -23,6 +23,8 @@ struct TokenOrder {
   std::array<std::int64_t, 3> position(std::int64_t token) const;  // of a token in tile order: frame, row, column
 };
 
+std::vector<std::int32_t> inverse(const std::vector<std::int32_t>& permutation);
+
 // `cuts`: frames before which a new row of tiles begins, ascending.
 TokenOrder tile_order(const std::array<std::int64_t, 3>& grid, const std::array<std::int64_t, 3>& tile,
                       const std::vector<std::int64_t>& cuts = {});

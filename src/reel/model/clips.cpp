@@ -33,10 +33,10 @@ Tensor forward_clips(Denoiser& model, Context& context, const Input& input) {
   // Those of the first clip of all count for every clip (stdit3.cpp).
   own.height = values_of_clips(input.height, batch, 0, last - first);
   own.width = values_of_clips(input.width, batch, 0, last - first);
-  const lists::ListsView lists = context.lists;
-  if (lists && lists.batch() % batch == 0) {          // else attend says what is wrong
-    const std::int64_t each = lists.batch() / batch;  // stdit3, latte: frames or places of a clip
-    context.lists = lists.some_items(first * each, last * each);
+  const GivenLists lists = context.lists;
+  if (lists.here && lists.here.batch() % batch == 0) {     // else attend says what is wrong
+    const std::int64_t each = lists.here.batch() / batch;  // stdit3, latte: frames or places of a clip
+    context.lists.here = lists.here.some_items(first * each, last * each);
   }
   const Tensor sample = parallel::gather(context.tape, groups, model.forward(context, own), 0, cut);
   context.lists = lists;

@@ -2,11 +2,15 @@
 // decides how it is computed: key lists, sparsity, the plan of the ranks.
 #pragma once
 
+#include <array>
+#include <concepts>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "reel/layout/cut.h"
+#include "reel/lists/ordered_lists.h"
 #include "reel/lists/view.h"
 #include "reel/parallel/team.h"
 #include "reel/sparsity/chooser.h"
@@ -28,6 +32,16 @@ struct Here {
   std::optional<layout::Cut> items_cut;
 };
 
+// Key lists that a pass is given, whole on every rank. None: not given.
+struct GivenLists {
+  GivenLists() = default;
+  template <std::convertible_to<std::shared_ptr<const lists::OrderedLists>> Shared>
+  GivenLists(Shared lists) : all(std::move(lists)), here(all) {}
+
+  std::shared_ptr<const lists::OrderedLists> all;
+  lists::ListsView here;  // those of the clips here
+};
+
 class Context {
  public:
   // A pass on this tape. Where there is a controller, it chooses the keys of the pass; `held` is what it hands from one
@@ -39,6 +53,11 @@ class Context {
   }
   virtual ~Context() = default;
 
+  // The order that the tokens of a clip are to have in self-attention, token i being token order[i] in raster order;
+  // empty: raster order. A model that can follow it asks before its first self-attention; no other model takes lists
+  // that have an order. Tokens stay on their side of the frames `cuts`. Throws Error where the lists do not fit.
+  std::vector<std::int32_t> order(const std::array<std::int64_t, 3>& grid, const std::vector<std::int64_t>& cuts);
+
   // Self-attention of layer `layer` (counted over all self-attentions of the model, in the order they run):
   // q, k, v [batch, tokens, heads, head_dim] -> the same shape. Here: over `lists`, over the keys that `sparsity`
   // chooses, or over all keys. `origin` tells what q and k are made of, for predictors that start there.
@@ -47,14 +66,17 @@ class Context {
 
   Tape& tape;
   const sparsity::Pass pass;
-  bool recompute = false;                     // blocks are run again in backward instead of keeping what they computed
-  lists::ListsView lists;                     // for tokens in raster order; of the whole, on every rank
-  std::optional<sparsity::Chooser> sparsity;  // wan only; tokens are put in its order at the model's entry
+  bool recompute = false;  // blocks are run again in backward instead of keeping what they computed
+  // At most one of the two: lists for every self-attention, or a chooser (wan only).
+  GivenLists lists;
+  std::optional<sparsity::Chooser> sparsity;
   // Null: one rank. Otherwise input and output of the model are whole on every rank of a sequence group, what is
   // between is cut, and the gradients of the weights are partial: their sum over the ranks is the gradient.
   parallel::Team* team = nullptr;
 
  private:
+  bool follows_order_ = false;  // the model has asked for the order
+
   lists::ListsView given_lists(int layer, const Tensor& q, const Tensor& k, const Here& here) const;
   std::shared_ptr<const lists::KeyLists> chosen_lists(int layer, const Tensor& q, const Tensor& k,
                                                       const predict::Origin& origin, const Here& here);

@@ -220,7 +220,7 @@ TEST(Denoiser, InputsOfTheWrongShapeAreRefused) {
 TEST(Denoiser, ListsOfAnotherShapeAreRefused) {
   const auto model = random_model(small("wan"));
   const Values values = random_input(model->config(), {1, 2, 4, 4}, 3);
-  const auto lists = std::make_shared<lists::KeyLists>(lists::dense_lists(1, 2, 8, 7));
+  const auto lists = std::make_shared<lists::OrderedLists>(lists::dense_lists(1, 2, 8, 7));
   EXPECT_EQ(message_of([&] { testing::run(*model, values, {.lists = lists}); }),
             "self-attention 0 has batch 1, 2 heads, 8 queries, 8 keys; the lists have 1, 2, 8, 7 | lists must be made "
             "for this model and this input");

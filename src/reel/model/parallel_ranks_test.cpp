@@ -14,7 +14,7 @@ using parallel::testing::world;
 
 struct Pass {
   bool recompute = false;
-  std::shared_ptr<const lists::KeyLists> lists = nullptr;
+  std::shared_ptr<const lists::OrderedLists> lists = nullptr;
 };
 
 testing::Result run_on(Team& team, Denoiser& model, const testing::Values& values, const Pass& pass,
@@ -105,8 +105,12 @@ TEST(ModelRanks, WithKeyListsToo) {
     const std::int64_t tokens = family == "wan" ? clip[1] * places : places;
     const std::int64_t batch = family == "wan" ? clip[0] : clip[0] * places;
     ASSERT_EQ(places, clip[1]);
-    const auto lists = std::make_shared<lists::KeyLists>(
-        lists::random_lists(batch, 3, tokens, lists::uniform_groups(tokens, 5), 0.4, 1, 3));
+    std::vector<std::int32_t> order;  // wan follows one
+    for (std::int64_t i = 0; family == "wan" && i < tokens; ++i) {
+      order.push_back(static_cast<std::int32_t>((i * 7 + 5) % tokens));
+    }
+    const auto lists = std::make_shared<lists::OrderedLists>(
+        lists::random_lists(batch, 3, tokens, lists::uniform_groups(tokens, 5), 0.4, 1, 3), order);
     const auto model = testing::random_model(config);
     const testing::Values values = testing::random_input(config, clip, 5);
     const std::vector<float> target = testing::random_values(testing::run(*model, values, {}).shape, 9);
@@ -154,7 +158,7 @@ TEST(ModelRanks, DataParallelClipsToo) {
     config.frames = clip[1];
     const std::int64_t places = clip[2] * clip[3] / 4, tokens = family == "wan" ? clip[1] * places : places;
     const std::int64_t batch = family == "wan" ? clip[0] : clip[0] * places;
-    const auto lists = std::make_shared<lists::KeyLists>(
+    const auto lists = std::make_shared<lists::OrderedLists>(
         lists::random_lists(batch, config.heads, tokens, lists::uniform_groups(tokens, 5), 0.4, 1, 3));
     const auto model = testing::random_model(config);
     testing::Values values = testing::random_input(config, clip, 5);

@@ -34,7 +34,7 @@ class Parity : public ::testing::TestWithParam<std::string> {
   Result run(How how) const {
     const std::string lists = folder_ + "/lists.safetensors";
     if (std::filesystem::exists(lists)) {
-      how.lists = std::make_shared<lists::KeyLists>(lists::load_key_lists(lists));
+      how.lists = std::make_shared<lists::OrderedLists>(lists::load_key_lists(lists));
     }
     const auto model =
         load_model(folder_, how.ghost ? tape::Parameters::With::kGhostGradients : tape::Parameters::With::kGradients);

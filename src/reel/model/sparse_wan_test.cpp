@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "reel/base/testing.h"
 #include "reel/files/file.h"
 #include "reel/model/testing.h"
 
@@ -284,6 +285,115 @@ TEST(SparseWanFallback, IsCountedOnceALayerAlsoWhereBlocksRunAgain) {
     EXPECT_EQ(run(2, *model, values, controller, recompute).loss, sound.loss);
     EXPECT_EQ(controller.fallbacks(), 2);
   }
+}
+
+class WithLists : public Context {
+ public:
+  WithLists(Tape& on, std::shared_ptr<const lists::OrderedLists> given, Controller* controller = nullptr)
+      : Context(on, {}, controller) {
+    lists = std::move(given);
+  }
+};
+
+// What --dump-masks writes, given to a pass in another process: the tokens go into the order of the lists, and the pass
+// is the one that chose them.
+TEST(GivenLists, OfATrainingPassGiveItsPrediction) {
+  ModelConfig one_layer = small("wan");
+  one_layer.layers = 1;
+  const auto model = random_model(one_layer);
+  const testing::Folder folder("given_lists");
+  int in_tiles = 0;
+  for (const Case& c : kCases) {
+    if (c.without_rope != 0) continue;
+    SCOPED_TRACE(c.name);
+    SparsityConfig config;
+    config.mode = c.mode;
+    config.group = c.group;
+    config.profile_every = 1;
+    if (config.mode == "dynamic") {
+      config.layer_keys = {0.4};
+    } else {
+      config.keys = 0.4;
+    }
+    Controller controller(config, {1, 2, 8}, {});
+    controller.on_lists = [&](int, const lists::OrderedLists& each) { lists::save(each, folder / "lists"); };
+    Values values = random_input(one_layer, c.size, 5);
+    values.more.given_frames = c.given;
+    run(0, *model, values, controller);
+    const Pass chosen = run(1, *model, values, controller);
+    const auto lists = std::make_shared<lists::OrderedLists>(lists::load_key_lists(folder / "lists"));
+    EXPECT_EQ(lists->head_dim, 8);
+    in_tiles += lists->in_raster_order() ? 0 : 1;
+    const Pass given = run_in(*model, values, 1, [&](Tape& tape) { return WithLists(tape, lists); });
+    expect_equal(given, chosen);
+  }
+  EXPECT_EQ(in_tiles, 7) << "tiles of one token and of all tokens are raster order";
+}
+
+// The same pairs under other numbers of tokens.
+TEST(GivenLists, OfPermutedTokensGiveTheSamePrediction) {
+  const auto model = random_model(small("wan"));
+  const Values values = random_input(model->config(), {2, 3, 6, 8}, 5);
+  constexpr std::int32_t kTokens = 3 * 3 * 4;
+  const KeyLists raster = lists::random_lists(2, 2, kTokens, lists::uniform_groups(kTokens, 1), 0.3, 1, 3);
+  std::vector<std::int32_t> order(kTokens);
+  for (std::int32_t i = 0; i < kTokens; ++i) order[static_cast<std::size_t>(i)] = (i * 7 + 5) % kTokens;
+  const std::vector<std::int32_t> place = lists::inverse(order);
+  lists::KeyListsBuilder builder(2, 2, kTokens, raster.group_starts);
+  for (std::int64_t head = 0; head < 4; ++head) {
+    for (const std::int32_t query : order) {
+      std::vector<std::int32_t> keys;
+      for (const std::int32_t key : raster.list(head / 2, head % 2, query)) {
+        keys.push_back(place[static_cast<std::size_t>(key)]);
+      }
+      std::sort(keys.begin(), keys.end());
+      builder.add(keys);
+    }
+  }
+  const auto run_with = [&](const lists::OrderedLists& lists) {
+    return run_in(*model, values, 1,
+                  [&](Tape& tape) { return WithLists(tape, std::make_shared<lists::OrderedLists>(lists)); });
+  };
+  expect_near(run_with(lists::OrderedLists(builder.finish(), order)), run_with(lists::OrderedLists(raster)));
+}
+
+TEST(GivenLists, ThatCannotBeFollowedAreRefused) {
+  const auto turned = [](std::int64_t batch, std::int32_t tokens, std::int64_t head_dim = 0) {
+    std::vector<std::int32_t> order(static_cast<std::size_t>(tokens));
+    std::iota(order.rbegin(), order.rend(), 0);
+    return std::make_shared<lists::OrderedLists>(lists::dense_lists(batch, 2, tokens, tokens), order, head_dim);
+  };
+  const auto message = [&](const char* family, std::shared_ptr<const lists::OrderedLists> lists,
+                           std::vector<std::uint8_t> given = {}) {
+    const auto model = random_model(small(family));
+    Values values = random_input(model->config(), {1, 4, 4, 4}, 3);
+    values.more.given_frames = std::move(given);
+    return message_of([&] { testing::run(*model, values, {.lists = std::move(lists)}); });
+  };
+  EXPECT_EQ(message("wan", turned(1, 16)), "no error");
+  for (const char* family : {"stdit3", "latte"}) {
+    EXPECT_EQ(
+        message(family, turned(4, 4)),
+        "the lists are of tokens in an order of their own, which this model does not follow | family wan puts its "
+        "tokens in that order; others take lists in raster order");
+  }
+  EXPECT_EQ(message("wan", turned(1, 12)),
+            "the lists have an order of 12 tokens, the clip has 4 x 2 x 2 = 16 | lists must be made for this model and "
+            "this input");
+  EXPECT_NE(message("wan", turned(1, 16), {1, 0, 0, 0}).find("mixes tokens of frames before and from 1"),
+            std::string::npos);
+  EXPECT_NE(message("wan", turned(1, 16, 64)).find("heads of 8 floats, the lists are of heads of 64"),
+            std::string::npos);
+  const auto model = random_model(small("wan"));
+  const Values values = random_input(model->config(), {1, 4, 4, 4}, 3);
+  SparsityConfig config;
+  config.mode = "window";
+  config.keys = 0.5;
+  Controller controller(config, kShape, {});
+  EXPECT_EQ(message_of([&] {
+              run_in(*model, values, 1, [&](Tape& tape) { return WithLists(tape, turned(1, 16), &controller); });
+            }),
+            "there are key lists, and sparsity chooses others | use one of them");
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ inline std::unique_ptr<Denoiser> random_model(const ModelConfig& config) {
 struct How {
   int threads = 1;
   bool recompute = false, ghost = false, gradients = true;
-  std::shared_ptr<const lists::KeyLists> lists = nullptr;
+  std::shared_ptr<const lists::OrderedLists> lists = nullptr;
 };
 
 struct Result {

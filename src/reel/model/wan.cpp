@@ -135,9 +135,9 @@ Tensor Wan::forward(Context& context, const Input& in) {
 
   const std::int64_t batch = in.latents.dim(0), places = grid[1] * grid[2];
   const std::vector<std::int64_t> cuts = cuts_between(in.given_frames, grid[0]);
-  const lists::TokenOrder* const order = context.sparsity ? &context.sparsity->order(grid, cuts) : nullptr;
+  const std::vector<std::int32_t> order = context.order(grid, cuts);
   auto angles = tape::rope_3d(grid[0], grid[1], grid[2], c.head_dim, c.rope_theta);
-  if (order != nullptr) angles = reorder(*angles, order->raster);
+  if (!order.empty()) angles = reorder(*angles, order);
   angles->heads = c.heads - c.heads_without_rope;
   Positions at{angles, angles, {}};
   comm::Comm* const sequence =
@@ -182,7 +182,7 @@ Tensor Wan::forward(Context& context, const Input& in) {
   const Tensor text = text_(tape, text_in, Activation::kGeluTanh);
 
   Tensor patches = tape::patchify(tape, in.latents, c.patch_size());
-  if (order != nullptr) patches = reorder(tape, patches, order->raster);
+  if (!order.empty()) patches = reorder(tape, patches, order);
   if (sequence != nullptr) patches = parallel::split(tape, *sequence, patches, 1, cut);
   Tensor x = patch_embedding_(tape, patches);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
@@ -205,7 +205,7 @@ Tensor Wan::forward(Context& context, const Input& in) {
   const Tensor m = tape::add_table(tape, twice, *table_);
   x = out_(tape, tape::norm_modulate(tape, x, m, 0, 1, eps));
   if (sequence != nullptr) x = parallel::gather(tape, *sequence, x, 1, cut);
-  if (order != nullptr) x = reorder(tape, x, order->place);
+  if (!order.empty()) x = reorder(tape, x, lists::inverse(order));
   return tape::unpatchify(tape, x, grid, c.patch_size());
 }
 

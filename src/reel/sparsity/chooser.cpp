@@ -78,9 +78,9 @@ std::shared_ptr<const KeyLists> Chooser::lists(tape::Tape& tape, int layer, cons
   pairs_.kept += chosen == nullptr ? all : static_cast<double>(chosen->pairs());
   pairs_.all += all;
   if (controller_.on_lists) {
-    const KeyLists dense = chosen == nullptr ? lists::dense_lists(seen.batch, heads, tokens, tokens) : KeyLists();
-    const KeyLists& own = chosen == nullptr ? dense : *chosen;
-    controller_.on_lists(layer, ranks != nullptr ? ranks->all_clips(own) : own);
+    KeyLists own = chosen == nullptr ? lists::dense_lists(seen.batch, heads, tokens, tokens) : *chosen;
+    if (ranks != nullptr) own = ranks->all_clips(own);
+    controller_.on_lists(layer, lists::OrderedLists(std::move(own), tiles_->order.raster, shape_.head_dim));
   }
   // For a recomputed part, which keeps its input: lists no larger than that are kept too, others chosen again. The
   // ranks of a sequence group have the same lists and must do the same, however the tokens are cut.

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "reel/lists/key_lists.h"
+#include "reel/lists/ordered_lists.h"
 #include "reel/sparsity/state.h"
 #include "reel/sparsity/tiles.h"
 
@@ -44,7 +44,7 @@ class Controller {
 
   // Called with the lists of every layer, those of dense layers too: of all clips, so that on many ranks all of them
   // have one or none has.
-  std::function<void(int layer, const lists::KeyLists&)> on_lists;
+  std::function<void(int layer, const lists::OrderedLists&)> on_lists;
   // Called where a layer is dense for a pass, `step` being that of the pass, since predicted scores are not finite.
   std::function<void(std::int64_t step, int layer)> on_fallback;
 

@@ -121,7 +121,6 @@ ChosenLists choose_lists(const ChooseListsInput& in, Threads& threads) {
   const std::int64_t tokens = order.tokens(), dim = file.head_dim();
   const std::vector<std::int64_t> seen = lists::spread_groups(order, kSeenGroups, 0);
   ChosenLists chosen;
-  if (!std::is_sorted(order.raster.begin(), order.raster.end())) chosen.order = order.raster;
   chosen.seen_groups.assign(seen.begin(), seen.end());
   chosen.weights = Buffer<float>(sized(file.heads() * tokens) * seen.size());
   std::optional<HiddenFit> fit;
@@ -151,7 +150,7 @@ ChosenLists choose_lists(const ChooseListsInput& in, Threads& threads) {
           threads);
     }
   }
-  chosen.lists = builder.finish();
+  chosen.lists = lists::OrderedLists(builder.finish(), order.raster, dim);
   chosen.notes["predictor"] = in.predictor;
   return chosen;
 }
@@ -192,7 +191,6 @@ void save(const ChosenLists& chosen, const std::string& path) {
   SafetensorsWriter writer;
   lists::add_to(writer, chosen.lists);
   const std::int64_t tokens = chosen.lists.keys_tokens, seen = static_cast<std::int64_t>(chosen.seen_groups.size());
-  if (!chosen.order.empty()) writer.add("order", {tokens}, std::span(chosen.order));
   writer.add("seen_groups", {seen}, std::span(chosen.seen_groups));
   writer.add("weights", {chosen.lists.heads, seen, tokens}, std::span<const float>(chosen.weights), Dtype::kBF16);
   for (const auto& [key, value] : chosen.notes) writer.set_metadata(key, value);
@@ -201,21 +199,12 @@ void save(const ChosenLists& chosen, const std::string& path) {
 
 ChosenLists load_chosen_lists(const std::string& path) {
   ChosenLists chosen;
-  chosen.lists = lists::load_key_lists(path);
   const SafetensorsFile file = SafetensorsFile::open(path);
+  chosen.lists = lists::load_key_lists(file);
   const std::int64_t tokens = chosen.lists.keys_tokens;
   const auto wrong = [&](const char* what) {
     return Error(fmt::format("{}: {}", path, what), "make the file anew with reel study lists");
   };
-  if (file.contains("order")) {
-    chosen.order = file.read_i32("order");
-    std::vector<std::int32_t> sorted = chosen.order;
-    std::sort(sorted.begin(), sorted.end());
-    for (std::size_t i = 0; i < sorted.size(); ++i) {
-      if (sorted[i] != static_cast<std::int32_t>(i)) throw wrong("order does not name every token once");
-    }
-    if (chosen.order.size() != sized(tokens)) throw wrong("order has another number of tokens than the lists");
-  }
   if (file.contains("weights") && chosen.lists.batch == 1) {
     chosen.seen_groups = file.read_i32("seen_groups");
     for (const std::int32_t g : chosen.seen_groups) {

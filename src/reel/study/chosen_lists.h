@@ -1,8 +1,7 @@
 // Key lists for given q and k, with what it takes to judge them later: `reel study lists` makes the file, `reel export`
 // reads it.
 //
-// Beside the key lists (attention/key_lists.h) the file holds
-//   order         i32 [tokens]: token i of the lists is token order[i] of the tensors; left out where they are the same
+// In addition to key lists in their order (lists/ordered_lists.h) the file holds
 //   seen_groups   i32 [seen]: query groups whose true weights are kept
 //   weights       bf16 [heads, seen, tokens]: of all keys, mean over the group's queries, summing to 1
 // and the metadata grid, tile, predictor. Readers of key lists do not mind, and files of plain key lists are read, too.
@@ -17,14 +16,14 @@
 
 #include "reel/base/buffer.h"
 #include "reel/base/threads.h"
-#include "reel/lists/key_lists.h"
+#include "reel/lists/ordered_lists.h"
 #include "reel/study/qk_file.h"
 
 namespace reel::study {
 
 struct ChosenLists {
-  lists::KeyLists lists;
-  std::vector<std::int32_t> order, seen_groups;
+  lists::OrderedLists lists;  // the order of the tensors is taken for raster order
+  std::vector<std::int32_t> seen_groups;
   Buffer<float> weights;  // empty: not known
   std::map<std::string, std::string> notes;
 

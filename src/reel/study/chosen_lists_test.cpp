@@ -66,7 +66,8 @@ TEST(ChosenLists, TrueListsHoldTheHeaviestKeysAndTheOwnTile) {
   c.in.predictor = "true";
   c.in.keys = 0.4;
   const ChosenLists chosen = c.choose();
-  EXPECT_EQ(chosen.order, c.order.raster);
+  EXPECT_EQ(chosen.lists.order, c.order.raster);
+  EXPECT_EQ(chosen.lists.head_dim, 16);
   EXPECT_EQ(chosen.lists.group_starts, c.order.group_starts);
   for (std::int64_t g = 0; g < c.order.groups(); ++g) {
     const std::vector<double> weights = weights_of(tensors, 1, c.order, g);
@@ -97,7 +98,8 @@ TEST(ChosenLists, TheMassTheyCoverIsThatOfDoublePrecision) {
     }
   }
   EXPECT_NEAR(mean_mass(chosen), expected, 1e-5);
-  EXPECT_TRUE(chosen.order.empty());
+  EXPECT_TRUE(chosen.lists.in_raster_order());
+  EXPECT_FALSE(chosen.lists.order.empty()) << "a file without an order is one that does not know it";
 }
 
 TEST(ChosenLists, SurviveTheirFile) {
@@ -111,7 +113,8 @@ TEST(ChosenLists, SurviveTheirFile) {
   const ChosenLists again = load_chosen_lists(out.path());
   EXPECT_TRUE(lists::testing::same(again.lists, chosen.lists));
   EXPECT_TRUE(lists::testing::same(lists::load_key_lists(out.path()), chosen.lists)) << "as plain key lists";
-  EXPECT_EQ(again.order, chosen.order);
+  EXPECT_EQ(again.lists.order, chosen.lists.order);
+  EXPECT_EQ(again.lists.head_dim, chosen.lists.head_dim);
   EXPECT_EQ(again.notes.at("grid"), "4x8x8");
   EXPECT_NEAR(mean_mass(again), mean_mass(chosen), 1e-3) << "weights are kept in bf16";
   lists::save(chosen.lists, out.path());

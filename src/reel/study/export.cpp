@@ -17,7 +17,8 @@ using lists::KeyLists;
 class Writer {
  public:
   Writer(const ExportInput& in, const Exported& out) {
-    for (const std::int32_t token : in.chosen->order) order_.push_back(token);
+    const lists::OrderedLists& lists = in.chosen->lists;
+    if (!lists.in_raster_order()) order_.assign(lists.order.begin(), lists.order.end());
     if (!order_.empty()) file.add("order", {static_cast<std::int64_t>(order_.size())}, std::span(order_));
     file.set_metadata("form", in.to);
     file.set_metadata("pairs", fmt::format("{:.6f}", out.pairs));

@@ -19,7 +19,8 @@ using testing::TempFile;
 ChosenLists lists_of(std::int64_t heads, std::int64_t tokens, std::vector<std::int32_t> group_starts, double share,
                      int granularity = 1) {
   ChosenLists chosen;
-  chosen.lists = lists::random_lists(1, heads, tokens, std::move(group_starts), share, granularity, 1);
+  chosen.lists =
+      lists::OrderedLists(lists::random_lists(1, heads, tokens, std::move(group_starts), share, granularity, 1));
   const auto last = static_cast<std::int32_t>(chosen.lists.groups() - 1);
   chosen.seen_groups = {0, last / 2, last};
   chosen.weights = Buffer<float>(static_cast<std::size_t>(heads * tokens) * 3);
@@ -179,7 +180,7 @@ TEST(Export, VsaTilesAreThoseOfTheGridPaddedTo64) {
   // 5 x 6 x 8 tokens in tiles of 4 x 4 x 4: 64, 32 or 16 or 8 tokens.
   const lists::TokenOrder order = lists::tile_order({5, 6, 8}, {4, 4, 4});
   ChosenLists chosen = lists_of(2, 240, order.group_starts, 0.4);
-  chosen.order = order.raster;
+  chosen.lists.order = order.raster;
   for (const Fit fit : {Fit::kBudget, Fit::kCover}) {
     const Result r = exported(chosen, "vsa", path.path(), 0, 0, fit);
     const auto sizes = r.file.read_i32("variable_block_sizes"), num = r.file.read_i32("q2k_num");
@@ -228,7 +229,7 @@ TEST(Export, AShortTileThatIsListedIsKept) {
   std::vector<std::int32_t> list = {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21};  // eleven of the first, all of the last
   for (std::int32_t key = 128; key < 136; ++key) list.push_back(key);
   for (int g = 0; g < 3; ++g) builder.add(list);
-  chosen.lists = builder.finish();
+  chosen.lists = lists::OrderedLists(builder.finish());
   const Result r = exported(chosen, "vsa", path.path());
   EXPECT_EQ(r.file.read_i32("q2k_idx"), (std::vector<std::int32_t>{0, 2, 0, 2, 0, 2}));
 }
@@ -265,7 +266,7 @@ TEST(Export, DsvListsAreFilledToWhatItsKernelReads) {
 TEST(Export, DsvCutsWhatIsBeyondTheLastMultiple) {
   const TempFile path("export_test.safetensors");
   ChosenLists chosen;
-  chosen.lists = lists::dense_lists(1, 1, 300, 300);
+  chosen.lists = lists::OrderedLists(lists::dense_lists(1, 1, 300, 300));
   const Result r = exported(chosen, "dsv", path.path());
   EXPECT_EQ(r.file.read_i32("topk_per_head"), std::vector<std::int32_t>{256});
   EXPECT_TRUE(r.out.mass.empty()) << "nobody knows the weights";
@@ -297,7 +298,7 @@ TEST(Export, RefusesWhatAKernelCannotDo) {
     return message_of([&] { exported(chosen, to, path.path()); });
   };
   ChosenLists empty;
-  empty.lists = lists::random_lists(1, 1, 300, uniform_groups(300, 64), 0, 1, 1);
+  empty.lists = lists::OrderedLists(lists::random_lists(1, 1, 300, uniform_groups(300, 64), 0, 1, 1));
   for (const char* to : {"flex", "vsa", "dsv", "mask"}) {
     EXPECT_NE(refused(empty, to).find("all key lists are empty"), std::string::npos) << to;
   }
@@ -305,7 +306,7 @@ TEST(Export, RefusesWhatAKernelCannotDo) {
   lists::KeyListsBuilder builder(1, 1, 300, uniform_groups(300, 150));
   builder.add(std::vector<std::int32_t>{3});
   builder.add({});
-  hole.lists = builder.finish();
+  hole.lists = lists::OrderedLists(builder.finish());
   EXPECT_NE(refused(hole, "vsa").find("query block 1 of head 0 has no keys"), std::string::npos);
   EXPECT_NE(refused(lists_of(1, 600, uniform_groups(600, 300), 0.1), "vsa").find("at most 256"), std::string::npos);
   EXPECT_NE(refused(lists_of(1, 100, uniform_groups(100, 64), 0.1), "dsv").find("256 keys at a time"),

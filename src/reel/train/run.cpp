@@ -207,7 +207,8 @@ class Run {
   }
 
   void dump_lists() {
-    trainer_.sparsity()->on_lists = [this, done = std::set<int>()](int layer, const lists::KeyLists& lists) mutable {
+    trainer_.sparsity()->on_lists = [this, done = std::set<int>()](int layer,
+                                                                   const lists::OrderedLists& lists) mutable {
       if (!root_ || !done.insert(layer).second) return;  // of accumulated passes the first
       lists::save(lists, fmt::format("{}/step-{:06}.layer-{}.safetensors", dump_masks_, state_.step + 1, layer));
     };

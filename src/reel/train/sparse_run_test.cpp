@@ -121,7 +121,11 @@ TEST_F(SparseRun, DumpedListsAreThoseOfTheStep) {
       const std::string file = path(fmt::format("masks/step-{:06}.layer-{}.safetensors", step, layer));
       ASSERT_EQ(fs::exists(file), step % 3 == 0) << file;
       if (step % 3 == 0) {
-        EXPECT_TRUE(same(lists::load_key_lists(file), lists[layer])) << file;
+        const lists::OrderedLists dumped = lists::load_key_lists(file);
+        EXPECT_TRUE(same(dumped, lists[layer])) << file;
+        EXPECT_EQ(dumped.order, token_order(c).raster);
+        EXPECT_FALSE(dumped.in_raster_order());
+        EXPECT_EQ(dumped.head_dim, c.model.head_dim);
       }
     }
   }

@@ -153,7 +153,7 @@ class Looking : public model::Context {
   const RunConfig& config_;
   lists::TokenOrder order_;
   std::vector<std::pair<int, std::int64_t>> drawn_;
-  std::function<void(int, const lists::KeyLists&)> before_;  // who else wants lists, but not these
+  std::function<void(int, const lists::OrderedLists&)> before_;  // who else wants lists, but not these
   std::int64_t group_ = 0;
   std::map<std::int64_t, std::vector<std::int32_t>> lists_;  // of the layer at hand: keys in tile order
   std::vector<report::GroupKeys::Head> heads_;
