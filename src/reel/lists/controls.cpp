@@ -33,11 +33,15 @@ std::int64_t budget_of(double share, std::int64_t n) {
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(count), 0, n);
 }
 
-std::vector<std::int32_t> held_tokens(const TokenOrder& order, std::int64_t g, std::span<const std::int32_t> always) {
-  std::vector<std::int32_t> own(sized(order.group_starts[sized(g) + 1] - order.group_starts[sized(g)])), held;
-  std::iota(own.begin(), own.end(), order.group_starts[sized(g)]);
+std::vector<std::int32_t> held_tokens(std::int64_t first, std::int64_t end, std::span<const std::int32_t> always) {
+  std::vector<std::int32_t> own(sized(end - first)), held;
+  std::iota(own.begin(), own.end(), static_cast<std::int32_t>(first));
   std::set_union(own.begin(), own.end(), always.begin(), always.end(), std::back_inserter(held));
   return held;
+}
+
+std::vector<std::int32_t> held_tokens(const TokenOrder& order, std::int64_t g, std::span<const std::int32_t> always) {
+  return held_tokens(order.group_starts[sized(g)], order.group_starts[sized(g) + 1], always);
 }
 
 double held_share(const TokenOrder& order, std::span<const std::int32_t> always, int granularity) {

@@ -16,7 +16,9 @@ constexpr double kControlKeys = 0.1;  // share of keys of the controls where non
 // How many of n entries a share of them is: never more than it.
 std::int64_t budget_of(double share, std::int64_t n);
 
-// What every list of group g holds: the tokens of its tile and those of `always`, ascending.
+// What every list of a group holds, ascending: the tokens of its tile, which are [first, end) or those of group g, and
+// those of `always`.
+std::vector<std::int32_t> held_tokens(std::int64_t first, std::int64_t end, std::span<const std::int32_t> always);
 std::vector<std::int32_t> held_tokens(const TokenOrder& order, std::int64_t g, std::span<const std::int32_t> always);
 
 // The share of all keys that these are on average over the groups, where entries are `granularity` tokens.

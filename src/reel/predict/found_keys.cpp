@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "reel/base/sized.h"
+#include "reel/lists/controls.h"
 #include "reel/predict/judge.h"
 
 namespace reel::predict {
@@ -49,7 +50,7 @@ FoundKeys found_keys(const ProfileInput& in, Threads& threads) {
         in.q + first * in.q_stride, in.k, in.q_stride, in.k_stride, queries, in.keys, in.head_dim, in.scale};
     const ScoreInput guess{low_q, in.low_k, in.rank, in.rank, queries, in.keys, in.rank, in.scale};
     low_q += queries * in.rank;
-    const Judge judge(truth, held_keys({first, end}, in.always), threads);
+    const Judge judge(truth, lists::held_tokens(first, end, in.always), threads);
     // Scores order keys whose weights are too small for f32, too.
     const Buffer<float> scores = scores_of(truth, threads), guessed = scores_of(guess, threads);
     const auto row = [&](const Buffer<float>& all, std::int64_t i) {

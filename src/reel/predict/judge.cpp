@@ -28,8 +28,6 @@ std::size_t keys_of_share(double share, std::int64_t keys) {
 
 Judge::Judge(const ScoreInput& truth, std::vector<std::int32_t> held, Threads& threads)
     : held_(std::move(held)), rows_(softmax_rows(truth, threads)), finite_(!kernels::any_not_finite(rows_, threads)) {
-  std::sort(held_.begin(), held_.end());
-  held_.erase(std::unique(held_.begin(), held_.end()), held_.end());
   if (finite_) weights_ = group_weights(rows_, truth.keys, threads);
 }
 

@@ -19,8 +19,8 @@ std::size_t keys_of_share(double share, std::int64_t keys);
 
 class Judge {
  public:
-  // The queries of `truth` are those of the group; a group has at most 1,024. `held` names the keys that its lists hold
-  // in any case.
+  // The queries of `truth` are those of the group; a group has at most 1,024. `held` are the keys that its lists hold
+  // in any case, each of them once.
   Judge(const ScoreInput& truth, std::vector<std::int32_t> held, Threads& threads);
 
   bool finite() const { return finite_; }                    // else there are no weights, and nothing can be judged
@@ -29,7 +29,7 @@ class Judge {
 
   double recall(std::span<const float> order, double share) const;   // of the heaviest keys, found by the order alone
   double covered(std::span<const float> order, double share) const;  // mass of the list
-  // Keys beside those held until the list carries the mass, as a share of all; the same in whole tiles.
+  // Keys on top of those held until the list carries the mass, as a share of all; the same in whole tiles.
   double needed(std::span<const float> order, double mass) const;
   double needed_tiles(std::span<const float> order, double mass) const;
 

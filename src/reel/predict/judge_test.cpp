@@ -42,7 +42,7 @@ TEST(Judge, AgreesWithListsWrittenOut) {
   Random(3).fill_uniform(order);
   Threads threads(2);
   const std::set<std::int32_t> held = {3, 4, 5, 70, 332};
-  const Judge judge({q.data(), k.data(), kWide, kWide, kGroup, kAll, kWide, 0.5f}, {70, 3, 4, 5, 4, 332}, threads);
+  const Judge judge({q.data(), k.data(), kWide, kWide, kGroup, kAll, kWide, 0.5f}, {3, 4, 5, 70, 332}, threads);
   ASSERT_TRUE(judge.finite());
   Slow slow{std::vector<double>(kAll)};
   for (std::size_t i = 0; i < judge.rows().size(); ++i) slow.weights[i % kAll] += static_cast<double>(judge.rows()[i]);

@@ -6,15 +6,10 @@
 
 #include "reel/base/buffer.h"
 #include "reel/kernels/elementwise.h"
+#include "reel/lists/controls.h"
 #include "reel/predict/judge.h"
 
 namespace reel::predict {
-
-std::vector<std::int32_t> held_keys(std::pair<std::int64_t, std::int64_t> own, std::span<const std::int32_t> always) {
-  std::vector<std::int32_t> held(always.begin(), always.end());
-  for (std::int64_t key = own.first; key < own.second; ++key) held.push_back(static_cast<std::int32_t>(key));
-  return held;
-}
 
 HeadProfile profile_head(const ProfileInput& in, Threads& threads) {
   HeadProfile profile;
@@ -24,7 +19,7 @@ HeadProfile profile_head(const ProfileInput& in, Threads& threads) {
     const std::int64_t first = own.first, queries = own.second - first;
     const Judge judge(
         {in.q + first * in.q_stride, in.k, in.q_stride, in.k_stride, queries, in.keys, in.head_dim, in.scale},
-        held_keys(own, in.always), threads);
+        lists::held_tokens(own.first, own.second, in.always), threads);
     if (!judge.finite()) {
       profile.covered = std::numeric_limits<double>::quiet_NaN();
       return profile;

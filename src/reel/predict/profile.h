@@ -22,7 +22,7 @@ struct HeadProfile {
   // what is `always` kept; then they take keys in its order.
   struct Predicted {
     std::int64_t samples = 0;
-    double needed = 0;        // keys beside those that it holds in any case until the mass is reached
+    double needed = 0;        // keys on top of those that it holds in any case until the mass is reached
     double needed_tiles = 0;  // the same in whole tiles of 64 consecutive keys
     double covered = 0;       // mass of its list of the size asked for
     double recall = 0;        // share of the heaviest keys, as many as that, that are the first in its order
@@ -41,16 +41,13 @@ struct ProfileInput {
   std::vector<std::pair<std::int64_t, std::int64_t>>
       groups;                            // the groups to look at: first and last + 1 of their tokens
   std::vector<std::int64_t> samples;     // choices of how many queries are scored
-  std::span<const std::int32_t> always;  // keys that every list holds beside those of its own tokens, ascending
+  std::span<const std::int32_t> always;  // keys that every list holds next to those of its own tokens, ascending
   // The predictor's keys, and its queries for each group and choice in turn: rows of `rank`. Null: no predictor yet.
   const float* low_q = nullptr;
   const float* low_k = nullptr;
   double mass = 0.9;
   double size = 0.1;  // of the lists whose coverage is asked for, as a share; at least what they hold in any case
 };
-
-// What the lists of a group hold in any case: its own tokens, and what is always kept.
-std::vector<std::int32_t> held_keys(std::pair<std::int64_t, std::int64_t> own, std::span<const std::int32_t> always);
 
 HeadProfile profile_head(const ProfileInput& in, Threads& threads);
 
