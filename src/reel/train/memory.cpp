@@ -43,6 +43,7 @@ StepNeed step_need(const RunConfig& config, int rank, int ranks, Recorder* recor
   tape::Pool pool(true);
   Recorder own;
   if (recorder == nullptr) recorder = &own;
+  world->shared().recorder = recorder;
   {
     tape::Tape tape(one, pool, {.recorder = recorder});
     model::Context context(tape);

@@ -44,8 +44,8 @@ struct Rank {
     testing::shake(trainer.model());
     if (trainer.optimizer().has_average()) trainer.optimizer().start_average();
   }
-  StepReport step() {
-    return trainer.step([&] { return clips(); });
+  StepReport step(Recorder* recorder = nullptr) {
+    return trainer.step([&] { return clips(); }, recorder);
   }
   std::vector<float> values() { return testing::copy_of(trainer.model().parameters().trained_values()); }
 
@@ -92,6 +92,49 @@ TEST(TrainRanks, TwentyStepsHaveTheLossesOfOneRank) {
       // The state is cut: no rank has more than its share, and a float a bucket.
       EXPECT_LE(many.trainer.optimizer().first_moment().size(),
                 many.trainer.model().parameters().trained_floats() / static_cast<std::size_t>(world().size()) + 1);
+    }
+  }
+}
+
+// What the ranks do to share the gradients and the update, which a ghost of a pass does not.
+bool shares_gradients(const Work& work) {
+  if (work.phase == Phase::kOptimizer || work.phase == Phase::kOther) return true;
+  if (const auto* sweep = std::get_if<work::Sweep>(&work.what)) return sweep->name == "sum of gradients";
+  const auto* wait = std::get_if<work::Wait>(&work.what);
+  const auto* exchange = wait != nullptr ? &wait->exchange : std::get_if<work::Exchange>(&work.what);
+  return exchange != nullptr && exchange->kind == work::Exchange::Kind::kReduceScatter;
+}
+
+TEST(TrainRanks, AStepWritesDownItsWorkAndItsMessagesAndSoDoesAGhost) {
+  for (const std::string& family : testing::kFamilies) {
+    for (const layout::Degrees& plan : plans_for(family)) {
+      SCOPED_TRACE(fmt::format("{} {}", family, plan.text()));
+      RunConfig c = config(family);
+      c.parallel.plan = plan;
+      parallel::Team team(world(), plan);
+      Rank rank(c, &team);
+      Recorder real, ghost;
+      world().shared().traffic.clear();
+      rank.step(&real);
+      const std::int64_t sent = world().shared().traffic.bytes_sent();
+      step_need(c, world().rank(), world().size(), &ghost);
+      std::vector<std::string> real_lines, ghost_lines;
+      for (const Record& r : real.records()) {
+        if (!shares_gradients(r.work)) real_lines.push_back(describe(r.work));
+      }
+      for (const Record& r : ghost.records()) ghost_lines.push_back(describe(r.work));
+      EXPECT_EQ(real_lines, ghost_lines);
+      const auto is_exchange = [](const Work& work) { return std::holds_alternative<work::Exchange>(work.what); };
+      EXPECT_EQ(total_of(real.records(), is_exchange).bytes, static_cast<double>(sent));
+      std::int64_t sums = 0;
+      for (const Record& r : real.records()) {
+        if (is_exchange(r.work)) {
+          EXPECT_NE(std::get<work::Exchange>(r.work.what).members, nullptr);
+        }
+        const auto* sweep = std::get_if<work::Sweep>(&r.work.what);
+        if (sweep != nullptr && sweep->name == "sum of gradients") sums += sweep->elements;
+      }
+      EXPECT_EQ(sums, std::ssize(rank.trainer.optimizer().first_moment()));
     }
   }
 }

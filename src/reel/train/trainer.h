@@ -97,7 +97,7 @@ struct StepNeed {
   // Of a step in which self-attention looks at this share of the pairs: what is left out is no work done.
   double flops_with(double kept) const { return flops - (1 - kept) * self_attention_flops; }
 };
-// Of rank `rank` of `ranks`. `recorder` gets the work of one of the accumulated passes.
+// Of rank `rank` of `ranks`. `recorder` gets the work and the messages of one of the accumulated passes.
 StepNeed step_need(const RunConfig& config, int rank = 0, int ranks = 1, Recorder* recorder = nullptr);
 
 // Null where sparsity is off.
