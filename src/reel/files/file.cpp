@@ -15,12 +15,13 @@
 #include <utility>
 
 #include "reel/base/error.h"
+#include "reel/files/file_error.h"
 
 namespace reel {
 
 namespace {
 
-std::string hint_for(int reason, bool writing) {
+const char* hint_for(int reason, bool writing) {
   switch (reason) {
     case ENOENT:
     case ENOTDIR:
@@ -34,13 +35,8 @@ std::string hint_for(int reason, bool writing) {
     case EFBIG:
       return "free some space or write to another disk; what was there before is untouched";
     default:
-      return {};
+      return "check the disk, and whether the system is short of something";
   }
-}
-
-[[noreturn]] void fail(const char* action, const std::string& path, int reason) {
-  throw Error(fmt::format("cannot {} {}: {}", action, path, std::generic_category().message(reason)),
-              hint_for(reason, action == std::string_view("write")));
 }
 
 class Descriptor {
@@ -60,22 +56,17 @@ class Descriptor {
 // Opens for reading and refuses folders, which open() would accept.
 int open_to_read(const std::string& path, struct stat& status) {
   const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (number < 0) fail("read", path, errno);
+  if (number < 0) fail_file("read", path, errno);
   if (::fstat(number, &status) != 0) {
     const int reason = errno;
     ::close(number);
-    fail("read", path, reason);
+    fail_file("read", path, reason);
   }
   if (S_ISDIR(status.st_mode)) {
     ::close(number);
-    throw Error(fmt::format("cannot read {}: it is a folder", path), "name a file inside it");
+    throw Error(fmt::format("{}: cannot be read: it is a folder", path), "name a file inside it");
   }
   return number;
-}
-
-void sync(int number, const std::string& path) {
-  // EINVAL: the file system has nothing to sync for this kind of file.
-  if (::fsync(number) != 0 && errno != EINVAL) fail("write", path, errno);
 }
 
 // The temporary file: removed unless it was moved to its place.
@@ -100,7 +91,7 @@ class Temporary {
       }
       if (errno != EEXIST) break;  // another host on a shared disk may have the same process number
     }
-    if (stream_ == nullptr) fail("write", target, errno);
+    if (stream_ == nullptr) fail_file("written", target, errno);
   }
   ~Temporary() {
     if (stream_ != nullptr) std::fclose(stream_);
@@ -113,15 +104,14 @@ class Temporary {
   void finish(const std::filesystem::path& target, const std::string& shown) {
     struct stat old;
     if (::stat(target.c_str(), &old) == 0 && ::fchmod(::fileno(stream_), old.st_mode & 07777) != 0) {
-      fail("write", shown, errno);
+      fail_file("written", shown, errno);
     }
-    if (std::fflush(stream_) != 0) fail("write", shown, errno);
-    sync(::fileno(stream_), shown);
-    if (std::fclose(std::exchange(stream_, nullptr)) != 0) fail("write", shown, errno);
-    if (::rename(path_.c_str(), target.c_str()) != 0) fail("write", shown, errno);
+    if (std::fflush(stream_) != 0) fail_file("written", shown, errno);
+    sync_file(::fileno(stream_), shown);
+    if (std::fclose(std::exchange(stream_, nullptr)) != 0) fail_file("written", shown, errno);
+    if (::rename(path_.c_str(), target.c_str()) != 0) fail_file("written", shown, errno);
     moved_ = true;
-    const Descriptor folder(::open(target.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (folder.number() >= 0) sync(folder.number(), shown);  // a folder may be writable and not readable
+    sync_folder(target.parent_path());
   }
 
  private:
@@ -132,6 +122,21 @@ class Temporary {
 
 }  // namespace
 
+void fail_file(const char* done, const std::string& path, int reason) {
+  throw Error(fmt::format("{}: cannot be {}: {}", path, done, std::generic_category().message(reason)),
+              hint_for(reason, done == std::string_view("written")));
+}
+
+void sync_file(int number, const std::string& path) {
+  // EINVAL: the file system has nothing to sync for this kind of file.
+  if (::fsync(number) != 0 && errno != EINVAL) fail_file("written", path, errno);
+}
+
+void sync_folder(const std::string& path) {
+  const Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.number() >= 0) sync_file(folder.number(), path);  // a folder may be writable and not readable
+}
+
 std::string read_file(const std::string& path) {
   struct stat status;
   const Descriptor file(open_to_read(path, status));
@@ -141,7 +146,7 @@ std::string read_file(const std::string& path) {
     if (size == text.size()) text.resize(size * 2);
     const ssize_t got = ::read(file.number(), text.data() + size, text.size() - size);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail("read", path, errno);
+    if (got < 0) fail_file("read", path, errno);
     if (got == 0) break;
     size += static_cast<std::size_t>(got);
   }
@@ -150,7 +155,7 @@ std::string read_file(const std::string& path) {
 }
 
 void FileWriter::write(const void* data, std::size_t size) {
-  if (size != 0 && std::fwrite(data, 1, size, stream_) != size) fail("write", path_, errno);
+  if (size != 0 && std::fwrite(data, 1, size, stream_) != size) fail_file("written", path_, errno);
 }
 
 namespace {
@@ -174,12 +179,12 @@ fs::path behind_links(const std::string& path) {
   std::error_code failed;
   fs::path target = fs::absolute(path, failed);
   for (int i = 0; !failed && fs::is_symlink(fs::symlink_status(target, failed)); ++i) {
-    if (i == kMostLinks) fail("write", path, ELOOP);
+    if (i == kMostLinks) fail_file("written", path, ELOOP);
     target = target.parent_path() / fs::read_symlink(target, failed);
   }
   failed.clear();  // a name that does not exist is no failure here
   target = fs::weakly_canonical(target, failed);
-  if (failed) fail("write", path, failed.value());
+  if (failed) fail_file("written", path, failed.value());
   return target;
 }
 
@@ -188,17 +193,17 @@ fs::path behind_links(const std::string& path) {
 void write_file_atomically(const std::string& path, const std::function<void(FileWriter&)>& fill) {
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
-  if (path.empty()) throw Error("cannot write a file without a name", "give a path");
+  if (path.empty()) throw Error("a file without a name cannot be written", "give a path");
   if (fs::is_directory(status))
-    throw Error(fmt::format("cannot write {}: it is a folder", path), "name a file inside it");
+    throw Error(fmt::format("{}: cannot be written: it is a folder", path), "name a file inside it");
   if (const int own = own_output(path); own >= 0 || (fs::exists(status) && !fs::is_regular_file(status))) {
     std::fflush(nullptr);  // what was printed before comes first
     std::FILE* stream = own >= 0 ? ::fdopen(::dup(own), "w") : std::fopen(path.c_str(), "we");
-    if (stream == nullptr) fail("write", path, errno);
+    if (stream == nullptr) fail_file("written", path, errno);
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> closer(stream, std::fclose);
     FileWriter writer(stream, path);
     fill(writer);
-    if (std::fflush(stream) != 0) fail("write", path, errno);
+    if (std::fflush(stream) != 0) fail_file("written", path, errno);
     return;
   }
   const fs::path target = behind_links(path);
@@ -212,14 +217,47 @@ void write_file_atomically(const std::string& path, std::string_view text) {
   write_file_atomically(path, [&](FileWriter& writer) { writer.write(text); });
 }
 
+AppendFile::AppendFile(const std::string& path)
+    : path_(path), number_(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666)) {
+  if (number_ < 0) fail_file("written", path, errno);
+}
+
+std::optional<AppendFile> AppendFile::create(const std::string& path) {
+  const int number = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (number < 0 && errno != EEXIST) fail_file("written", path, errno);
+  return number < 0 ? std::nullopt : std::optional(AppendFile(path, number));
+}
+
+AppendFile::~AppendFile() {
+  if (number_ >= 0) ::close(number_);
+}
+
+AppendFile::AppendFile(AppendFile&& other) noexcept
+    : path_(std::move(other.path_)), number_(std::exchange(other.number_, -1)) {}
+
+AppendFile& AppendFile::operator=(AppendFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(number_, other.number_);
+  return *this;
+}
+
+void AppendFile::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t done = ::write(number_, bytes.data(), bytes.size());
+    if (done < 0 && errno != EINTR) fail_file("written", path_, errno);
+    if (done > 0) bytes.remove_prefix(static_cast<std::size_t>(done));
+  }
+}
+
 MappedFile::MappedFile(const std::string& path) {
   struct stat status;
   const Descriptor file(open_to_read(path, status));
-  if (!S_ISREG(status.st_mode)) throw Error(fmt::format("cannot map {}: it is not a regular file", path));
+  if (!S_ISREG(status.st_mode))
+    throw Error(fmt::format("{}: cannot be mapped: it is not a regular file", path), "copy it into one");
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return;  // an empty mapping does not exist
   void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0);
-  if (memory == MAP_FAILED) fail("map", path, errno);
+  if (memory == MAP_FAILED) fail_file("mapped", path, errno);
   bytes_ = {static_cast<const std::byte*>(memory), size};
 }
 

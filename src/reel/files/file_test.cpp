@@ -41,7 +41,7 @@ TEST_F(File, WhatWasWrittenIsRead) {
 
 TEST_F(File, ErrorsNameTheFileAndTheReason) {
   EXPECT_EQ(message_of([&] { read_file("nowhere/a.toml"); }),
-            "cannot read nowhere/a.toml: No such file or directory | check the path");
+            "nowhere/a.toml: cannot be read: No such file or directory | check the path");
   EXPECT_NE(message_of([&] { read_file(folder_); }).find("it is a folder"), std::string::npos);
   EXPECT_NE(message_of([&] { MappedFile map(folder_); }).find("it is a folder"), std::string::npos);
   EXPECT_NE(message_of([&] { write_file_atomically(folder_, "x"); }).find("it is a folder"), std::string::npos);
@@ -82,8 +82,8 @@ TEST_F(File, AFullDiskLeavesTheOldFileAndNoTemporary) {
   });
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
-  EXPECT_NE(large.find("/a: File too large | free some space"), std::string::npos) << large;
-  EXPECT_NE(buffered.find("/a: File too large | free some space"), std::string::npos) << buffered;
+  EXPECT_NE(large.find("/a: cannot be written: File too large | free some space"), std::string::npos) << large;
+  EXPECT_NE(buffered.find("/a: cannot be written: File too large | free some space"), std::string::npos) << buffered;
   EXPECT_EQ(read_file(path("a")), "old");
   EXPECT_EQ(files(), 1u);
 }

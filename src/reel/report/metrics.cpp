@@ -1,7 +1,6 @@
 #include "reel/report/metrics.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -12,9 +11,7 @@
 #include <utility>
 
 #include "reel/base/error.h"
-#include "reel/files/file.h"
 #include "reel/files/utf8.h"
-#include "reel/report/write_error.h"
 
 namespace reel::report {
 
@@ -110,8 +107,7 @@ void for_each_line(std::string_view text, const auto& visit) {
 }  // namespace
 
 MetricsFile MetricsFile::open(const std::string& path, std::int64_t resume_after_step) {
-  MetricsFile file;
-  file.path_ = path;
+  std::int64_t last_step = -1;
   if (std::filesystem::exists(path)) {
     const std::string before = read_file(path);
     std::string kept;
@@ -120,13 +116,11 @@ MetricsFile MetricsFile::open(const std::string& path, std::int64_t resume_after
       if (!row || row->step > resume_after_step) return;
       kept += line;
       kept += '\n';
-      file.last_step_ = std::max(file.last_step_, row->step);
+      last_step = std::max(last_step, row->step);
     });
     if (kept != before) write_file_atomically(path, kept);
   }
-  file.stream_.reset(std::fopen(path.c_str(), "ae"));
-  if (file.stream_ == nullptr) fail_to_write(path, errno);
-  return file;
+  return MetricsFile(path, last_step);
 }
 
 void MetricsFile::write(std::int64_t step, std::span<const Metric> metrics) {
@@ -143,9 +137,7 @@ void MetricsFile::write(std::int64_t step, std::span<const Metric> metrics) {
     }
   }
   line += "}\n";
-  if (std::fwrite(line.data(), 1, line.size(), stream_.get()) != line.size() || std::fflush(stream_.get()) != 0) {
-    fail_to_write(path_, errno);
-  }
+  file_.write(line);
 }
 
 double MetricRow::value(std::string_view name) const {

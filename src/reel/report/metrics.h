@@ -9,14 +9,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <initializer_list>
 #include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "reel/files/file.h"
 
 namespace reel::report {
 
@@ -27,9 +27,9 @@ struct Metric {
 
 class MetricsFile {
  public:
-  // Opens the file of a run that goes on after `resume_after_step` (-1: a new run). What the file holds up to that step
-  // stays, byte for byte; later lines go, and so do lines that are no metrics, such as the half line of a run that was
-  // killed. Afterwards no line is double or half. A file that is not there is made; the folder has to exist.
+  // Opens the file of a run that continues after `resume_after_step` (-1: a new run). What the file holds up to that
+  // step stays, byte for byte; later lines go, and so do lines that are no metrics, such as the half line of a run that
+  // was killed. Afterwards no line is double or half. A file that is not there is made; the folder has to exist.
   static MetricsFile open(const std::string& path, std::int64_t resume_after_step);
 
   // One line, handed to the system at once: what was written survives the end of the process, though not a power cut.
@@ -40,14 +40,10 @@ class MetricsFile {
   }
 
  private:
-  struct Close {
-    void operator()(std::FILE* stream) const { std::fclose(stream); }
-  };
-  MetricsFile() = default;
+  MetricsFile(const std::string& path, std::int64_t last_step) : file_(path), last_step_(last_step) {}
 
-  std::string path_;
-  std::unique_ptr<std::FILE, Close> stream_;
-  std::int64_t last_step_ = -1;
+  AppendFile file_;
+  std::int64_t last_step_;
 };
 
 struct MetricRow {

@@ -90,7 +90,7 @@ TEST_F(MetricsFileTest, ANewRunStartsEmptyAndAMissingFileIsMade) {
   MetricsFile::open(path_, 100).write(101, {{"loss", 1}});
   EXPECT_EQ(read_metrics(path_).rows.size(), 1u);
   const std::string message = message_of([&] { MetricsFile::open(path_ + ".d/metrics.jsonl", -1); });
-  EXPECT_EQ(message.find("cannot write " + path_ + ".d/metrics.jsonl: No such file"), 0u) << message;
+  EXPECT_EQ(message.find(path_ + ".d/metrics.jsonl: cannot be written: No such file"), 0u) << message;
 }
 
 TEST_F(MetricsFileTest, StepsThatGoBackAndNamesThatBreakALineAreBugs) {

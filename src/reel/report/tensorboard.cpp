@@ -3,12 +3,10 @@
 #include <unistd.h>
 
 #include <bit>
-#include <cerrno>
 #include <chrono>
 
 #include "reel/base/error.h"
 #include "reel/files/crc32c.h"
-#include "reel/report/write_error.h"
 
 namespace reel::report {
 
@@ -75,11 +73,10 @@ EventFile::EventFile(const std::string& folder, std::int64_t resume_after_step) 
   const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   // TensorBoard reads the files of a folder in the order of their names: the number puts a run that was resumed within
   // the same second behind the one before.
-  for (int number = 0; stream_ == nullptr; ++number) {
+  for (int number = 0; !file_; ++number) {
     path_ = fmt::format("{}/events.out.tfevents.{:010d}.{}.{:03d}", folder, static_cast<std::int64_t>(now), host_name(),
                         number);
-    stream_.reset(std::fopen(path_.c_str(), "wxe"));
-    if (stream_ == nullptr && errno != EEXIST) fail_to_write(path_, errno);
+    file_ = AppendFile::create(path_);
   }
   std::string version = event(now, 0);
   put_bytes(version, 3, "brain.Event:2");  // Event.file_version
@@ -106,9 +103,7 @@ void EventFile::write_record(const std::string& record) {
   put_fixed(bytes, masked_crc(length));
   bytes += record;
   put_fixed(bytes, masked_crc(record));
-  if (std::fwrite(bytes.data(), 1, bytes.size(), stream_.get()) != bytes.size() || std::fflush(stream_.get()) != 0) {
-    fail_to_write(path_, errno);
-  }
+  file_->write(bytes);
 }
 
 }  // namespace reel::report

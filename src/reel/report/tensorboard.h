@@ -2,22 +2,23 @@
 //
 // A file is a sequence of TFRecords (length, masked CRC-32C of it, bytes, masked CRC-32C of them), each record an Event
 // message; the field numbers are those of TensorFlow's event.proto and summary.proto. Values are stored as f32, as
-// TensorBoard does. Each record is flushed, so a reader that looks in while a run is going on sees all of it.
+// TensorBoard does. Each record is flushed, so a reader that looks in during a run sees all of it.
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
-#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "reel/files/file.h"
 
 namespace reel::report {
 
 class EventFile {
  public:
-  // A new file events.out.tfevents.<seconds>.<host>.<number> in `folder`, which has to exist, for a run that goes on
-  // after `resume_after_step` (-1: a new run). It begins with a session start at the step that follows, at which
-  // TensorBoard drops what older files of the folder say about that step and later ones.
+  // A new file events.out.tfevents.<seconds>.<host>.<number> in `folder`, which has to exist, for a run that
+  // continues after `resume_after_step` (-1: a new run). It begins with a session start at the step that follows, at
+  // which TensorBoard drops what older files of the folder say about that step and later ones.
   explicit EventFile(const std::string& folder, std::int64_t resume_after_step = -1);
 
   // wall_time in seconds since 1970; NaN and infinities are allowed.
@@ -26,13 +27,10 @@ class EventFile {
   const std::string& path() const { return path_; }
 
  private:
-  struct Close {
-    void operator()(std::FILE* stream) const { std::fclose(stream); }
-  };
   void write_record(const std::string& event);
 
   std::string path_;
-  std::unique_ptr<std::FILE, Close> stream_;
+  std::optional<AppendFile> file_;
 };
 
 }  // namespace reel::report

@@ -149,7 +149,7 @@ TEST_F(EventFileTest, AResumedRunStartsAFileThatSortsBehindAndSaysFromWhichStepI
 
 TEST_F(EventFileTest, AMissingFolderIsAnError) {
   const std::string message = message_of([&] { EventFile(folder_ + "/none"); });
-  EXPECT_EQ(message.find("cannot write " + folder_ + "/none/events.out.tfevents."), 0u) << message;
+  EXPECT_EQ(message.find(folder_ + "/none/events.out.tfevents."), 0u) << message;
 }
 
 }  // namespace
