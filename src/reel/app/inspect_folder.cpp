@@ -101,10 +101,8 @@ Json look_at_run(const std::string& folder) {
   Json json = {{"kind", "run"}, {"path", folder}, {"step", 0}};
   json["steps"] = toml.integer("train.steps", train::TrainConfig{}.steps);
   json["checkpoints"] = Json::array();
-  if (fs::is_directory(folder + "/checkpoints")) {
-    for (const fs::path& path : entries_of(folder + "/checkpoints")) {
-      if (path.filename().string().starts_with("step-")) json["checkpoints"].push_back(path.filename());
-    }
+  for (const auto& [step, path] : train::checkpoints_of(folder)) {
+    json["checkpoints"].push_back(fs::path(path).filename());
   }
   const std::string latest = train::latest_checkpoint(folder);
   json["latest"] = latest.empty() ? Json(nullptr) : Json(fs::path(latest).filename());

@@ -16,9 +16,8 @@
 #include "reel/data/png.h"
 #include "reel/data/video_file.h"
 #include "reel/files/safetensors.h"
-#include "reel/model/folder.h"
-#include "reel/train/checkpoint.h"
 #include "reel/train/sampling.h"
+#include "reel/train/trained_run.h"
 
 namespace reel::app {
 
@@ -98,30 +97,22 @@ void sample(const SampleOptions& o) {
   const layout::Degrees plan = layout::parse_degrees(o.plan);
   parallel::Team team(world, plan);
   const layout::Cut cut = layout::cut_of_clips("--count", o.count, team.data().size());
-  const std::string file = o.run + "/config.toml";
-  if (!fs::exists(file))
-    throw Error(fmt::format("{}: not a run: no config.toml", o.run), "give the folder of `reel train`");
-  const std::string checkpoint = train::latest_checkpoint(o.run);
-  if (checkpoint.empty())
-    throw Error(fmt::format("{}: no checkpoint yet", o.run), "train.checkpoint_every says when there is one");
-  const train::RunConfig config = train::load_run(file, {}, checkpoint);
+  using Sparsity = train::OpenOptions::Sparsity;
+  const train::TrainedRun run = train::open_run(
+      o.run, {.averaged = !o.last, .sparsity = o.dense ? Sparsity::kOff : Sparsity::kAsTrained, .warn = warn});
+  const train::RunConfig& config = run.config;
   model::check_plan(config.model.family, plan);
   world.shared().limit = config.parallel.wait_seconds;
-  const auto model = model::make_denoiser(config.model, tape::Parameters::With::kValues);
-  const bool average = !o.last && fs::exists(checkpoint + "/ema.safetensors");
-  model::load_weights(*model, average ? checkpoint + "/ema.safetensors" : checkpoint);
-
-  const auto source = data::make_source(config.data, train::format_of(config), warn);
-  const std::string caption = caption_of(o, *source);
-  const Buffer<float> text = caption.empty() ? train::null_text(*model, config) : source->text_of(caption);
+  const std::string caption = caption_of(o, *run.source);
+  const Buffer<float> text = caption.empty() ? train::null_text(*run.model, config) : run.source->text_of(caption);
   Buffer<float> texts(text.size() * static_cast<std::size_t>(o.count));
-  Buffer<float> clips = Buffer<float>::zeros(source->format().values() * static_cast<std::size_t>(o.count));
-  const bool held_out = source->size(data::Split::kValidation) > 0;
+  Buffer<float> clips = Buffer<float>::zeros(run.source->format().values() * static_cast<std::size_t>(o.count));
+  const bool held_out = run.source->size(data::Split::kValidation) > 0;
   for (std::int64_t i = 0; i < o.count; ++i) {
     std::copy(text.begin(), text.end(), texts.data() + static_cast<std::size_t>(i) * text.size());
     data::Clip given;
     if (config.diffusion.conditioning_frames > 0 &&
-        source->read(held_out ? data::Split::kValidation : data::Split::kTraining, i, given)) {
+        run.source->read(held_out ? data::Split::kValidation : data::Split::kTraining, i, given)) {
       std::copy(given.values.begin(), given.values.end(),
                 clips.data() + static_cast<std::size_t>(i) * given.values.size());
     }
@@ -129,19 +120,11 @@ void sample(const SampleOptions& o) {
   Threads threads(o.threads);
   comm::poll_while_computing(threads, world);
   tape::Pool pool;
-  const auto controller =
-      o.dense ? nullptr : train::make_controller(config, {.seed = static_cast<std::uint64_t>(config.train.seed)});
-  const std::string state = checkpoint + "/sparsity.safetensors";  // none where the run has only just turned sparse
-  if (controller != nullptr && fs::exists(state)) controller->load(state);
-  if (controller != nullptr && world.rank() == 0) {
-    controller->on_fallback = [told = false](std::int64_t, int layer) mutable {
+  if (run.sparsity != nullptr && world.rank() == 0) {
+    run.sparsity->on_fallback = [told = false](std::int64_t, int layer) mutable {
       if (std::exchange(told, true)) return;
       warn(fmt::format("predicted scores of layer {} are not finite; it is dense for this pass", layer));
     };
-  }
-  long long trained_steps = 0;
-  if (std::sscanf(fs::path(checkpoint).filename().c_str(), "step-%lld", &trained_steps) != 1) {
-    trained_steps = config.train.steps;
   }
   std::optional<Progress> progress;
   if (world.rank() == 0) progress.emplace("sample", o.steps);
@@ -149,16 +132,16 @@ void sample(const SampleOptions& o) {
   const auto own = static_cast<std::size_t>(cut.size(team.data().rank()));
   const std::size_t each = clips.size() / static_cast<std::size_t>(o.count);
   const std::span<float> own_clips = std::span<float>(clips).subspan(first * each, own * each);
-  train::sample_clips(config, *model, pool, threads,
+  train::sample_clips(config, *run.model, pool, threads,
                       std::span<const float>(texts).subspan(first * text.size(), own * text.size()),
                       {.steps = o.steps,
                        .guidance = o.guidance >= 0 ? o.guidance : config.train.guidance,
                        .seed = static_cast<std::uint64_t>(o.seed),
                        .ancestral = o.ancestral,
-                       .sparsity = controller.get(),
+                       .sparsity = run.sparsity.get(),
                        .team = &team,
                        .first_sample = static_cast<std::int64_t>(first),
-                       .trained_steps = trained_steps,
+                       .trained_steps = run.step,
                        .progress =
                            [&](std::int64_t step, std::int64_t) {
                              if (progress) progress->update(step);
@@ -171,10 +154,10 @@ void sample(const SampleOptions& o) {
   write_traffic(world, o.traffic);
   if (world.rank() != 0) return;
   progress->finish();
-  write(o, config, source->format(), clips);
+  write(o, config, run.source->format(), clips);
   fmt::print("{}: {} clip{} of {}{}, {} steps, {} weights of {}\n", o.out, o.count, o.count == 1 ? "" : "s",
              fs::canonical(o.run).filename().string(), caption.empty() ? "" : fmt::format(" \"{}\"", caption), o.steps,
-             average ? "averaged" : "last", fs::path(checkpoint).filename().string());
+             run.averaged ? "averaged" : "last", fs::path(run.checkpoint).filename().string());
 }
 
 }  // namespace

@@ -2,16 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 
 #include "reel/app/app.h"
 #include "reel/app/study.h"
-#include "reel/base/error.h"
 #include "reel/base/progress.h"
 #include "reel/base/timer.h"
 #include "reel/files/file.h"
-#include "reel/train/checkpoint.h"
 #include "reel/train/predictor_figures.h"
 
 namespace reel::app {
@@ -94,33 +91,19 @@ Json json_of(const train::PredictorTable& table, const std::string& run, std::in
 
 void study_run(const std::string& run, const std::string& json, int thread_count) {
   const Timer timer;
-  const std::string file = run + "/config.toml", checkpoint = train::latest_checkpoint(run);
-  if (!std::filesystem::exists(file)) {
-    throw Error(fmt::format("{}: not a run: no config.toml", run),
-                "give the folder of `reel train`, or a file of q and k");
-  }
-  if (checkpoint.empty()) {
-    throw Error(fmt::format("{}: no checkpoint yet", run), "train.checkpoint_every says when there is one");
-  }
-  train::RunConfig config = train::load_run(file, {}, checkpoint);
   // A dense run stays dense: no head of it was ever looked at. The controller puts tokens in order.
-  if (!config.sparsity.on()) config = train::load_run(file, {"sparsity.mode=dynamic"}, checkpoint);
-  config.train.start_from.clear();
+  const train::TrainedRun trained =
+      train::open_run(run, {.sparsity = train::OpenOptions::Sparsity::kAlways, .warn = warn});
   Threads threads(thread_count);
-  train::Trainer trainer(config, threads);
-  const std::int64_t step = train::load_checkpoint(run, trainer).value().step;
-  const auto source = data::make_source(config.data, train::format_of(config), warn);
-  train::PredictorTable table;
   std::optional<Progress> progress;
-  trainer.with_average([&] {
-    table = train::study_predictors(trainer, *source, [&](std::int64_t done, std::int64_t of) {
-      if (!progress) progress.emplace("study", of);
-      progress->update(done);
-    });
-  });
+  const train::PredictorTable table =
+      train::study_predictors(trained, threads, [&](std::int64_t done, std::int64_t of) {
+        if (!progress) progress.emplace("study", of);
+        progress->update(done);
+      });
   if (progress) progress->finish();
-  const predict::ModelHeads shape = trainer.sparsity()->shape();
-  fmt::print("{}: step {}, {} layers of {} heads of {}, {} tokens\n", run, step, shape.layers, shape.heads,
+  const predict::ModelHeads shape = trained.sparsity->shape();
+  fmt::print("{}: step {}, {} layers of {} heads of {}, {} tokens\n", run, trained.step, shape.layers, shape.heads,
              shape.head_dim, table.tokens);
   fmt::print(
       "predictors learnt from {} training clips, judged on {} held-out ones, {} groups of queries of each head\n",
@@ -131,7 +114,7 @@ void study_run(const std::string& run, const std::string& json, int thread_count
       "of the best list of {:.0f} % for a group: group, what the predicted one carries of its mass; own, with the own "
       "tile in it.\n{:.1f} s\n",
       100 * table.size, 100 * table.size, timer.seconds());
-  if (!json.empty()) write_file_atomically(json, json_of(table, run, step).dump(2) + "\n");
+  if (!json.empty()) write_file_atomically(json, json_of(table, run, trained.step).dump(2) + "\n");
 }
 
 }  // namespace reel::app

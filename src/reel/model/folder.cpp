@@ -10,6 +10,7 @@
 
 #include "reel/base/error.h"
 #include "reel/files/file.h"
+#include "reel/files/folder.h"
 
 namespace reel::model {
 
@@ -199,7 +200,7 @@ void load_weights(tape::Parameters& parameters, const SafetensorsFile& file, con
 }
 
 void save_model(const Denoiser& model, const std::string& folder) {
-  fs::create_directories(folder);
+  make_folder(folder);
   SafetensorsWriter writer;
   for (const Parameter& p : model.parameters().all()) {
     writer.add(file_name_of(model.config(), p.name), p.shape, p.values());

@@ -1,19 +1,16 @@
 #include "reel/train/checkpoint.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "reel/base/error.h"
 #include "reel/files/file.h"
+#include "reel/files/folder.h"
 #include "reel/model/folder.h"
 
 namespace reel::train {
@@ -21,25 +18,6 @@ namespace reel::train {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void fail(const std::string& what, const std::string& path, const std::string& reason) {
-  throw Error(fmt::format("{}: cannot {}: {}", path, what, reason),
-              "check permissions and free space of the run's folder");
-}
-
-// Renames and new names inside a folder are on the disk only when the folder is.
-void sync_folder(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_DIRECTORY);
-  if (file < 0) fail("open", path, std::strerror(errno));
-  const int result = ::fsync(file);
-  const int reason = errno;
-  ::close(file);
-  if (result != 0 && reason != EINVAL) fail("sync", path, std::strerror(reason));
-}
-
-void rename_over(const std::string& from, const std::string& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) fail("rename " + from + " to it", to, std::strerror(errno));
-}
 
 std::span<const float> part(std::span<const float> flat, const tape::Parameters& parameters, const tape::Parameter& p) {
   return flat.subspan(parameters.offset(p), static_cast<std::size_t>(p.size()));
@@ -105,24 +83,14 @@ Buffer<float> read_flat(const SafetensorsFile& file, const std::string& name, co
   return file.read_f32(name);
 }
 
-// By step: the name of step 1000000 comes before that of step 999999.
-std::map<std::int64_t, fs::path> whole_checkpoints(const std::string& folder) {
-  std::map<std::int64_t, fs::path> found;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    long long step = 0;
-    if (entry.is_directory() && std::sscanf(entry.path().filename().c_str(), "step-%lld", &step) == 1) {
-      found[step] = entry.path();
-    }
+// Reads state.json. What is missing in it, or damaged, is an Error.
+template <class Read>
+void read_state(const std::string& checkpoint, const Read& read) {
+  try {
+    read(nlohmann::json::parse(read_file(checkpoint + "/state.json")));
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(fmt::format("{}/state.json: {}", checkpoint, error.what()), "point RUN/latest at another checkpoint");
   }
-  return found;
-}
-
-void point_latest_at(const std::string& run, const std::string& target) {
-  const std::string temporary = run + "/.latest", link = run + "/latest";
-  ::unlink(temporary.c_str());
-  if (::symlink(target.c_str(), temporary.c_str()) != 0) fail("make a link", temporary, std::strerror(errno));
-  rename_over(temporary, link);
-  sync_folder(run);
 }
 
 }  // namespace
@@ -134,6 +102,30 @@ std::string latest_checkpoint(const std::string& run) {
   if (fs::symlink_status(link, error).type() == fs::file_type::not_found) return "";
   throw Error(fmt::format("{}: not a link to a whole checkpoint", link),
               fmt::format("point it at one of {}/checkpoints, or remove it to start anew", run));
+}
+
+// The name of step 1000000 comes before that of step 999999.
+std::map<std::int64_t, std::string> checkpoints_of(const std::string& run) {
+  std::map<std::int64_t, std::string> found;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(run + "/checkpoints", none)) {
+    long long step = 0;
+    if (entry.is_directory() && std::sscanf(entry.path().filename().c_str(), "step-%lld", &step) == 1) {
+      found[step] = entry.path();
+    }
+  }
+  return found;
+}
+
+std::int64_t step_of_checkpoint(const std::string& checkpoint) {
+  std::int64_t step = 0;
+  read_state(checkpoint, [&](const nlohmann::json& json) { step = json.at("step"); });
+  return step;
+}
+
+void load_sparsity(const std::string& checkpoint, sparsity::Controller* controller) {
+  const std::string path = checkpoint + "/sparsity.safetensors";
+  if (controller != nullptr && fs::exists(path)) controller->load(path);
 }
 
 void save_checkpoint(const std::string& run, Trainer& trainer, const RunState& state, std::int64_t keep) {
@@ -149,11 +141,8 @@ void save_checkpoint(const std::string& run, Trainer& trainer, const RunState& s
   const State first = whole(trainer, optimizer.first_moment()), second = whole(trainer, optimizer.second_moment());
   const State average = optimizer.has_average() ? whole(trainer, optimizer.average()) : State{};
   if (!trainer.root()) return;
-  fs::create_directories(folder);
-  const std::string temporary = folder + "/.writing";
-  fs::remove_all(temporary);  // of a run that was killed
-  try {
-    fs::create_directory(temporary);
+  // A folder of this name may be there: left over from a kill, and not pointed at.
+  write_folder_atomically(folder + "/" + name, [&](const std::string& temporary) {
     model::save_model(trainer.model(), temporary);
     if (optimizer.has_average()) write_average(temporary + "/ema.safetensors", trainer, average);
     write_optimizer(temporary + "/optimizer.safetensors", trainer, first, second);
@@ -162,20 +151,12 @@ void save_checkpoint(const std::string& run, Trainer& trainer, const RunState& s
         {"step", state.step},       {"optimizer_steps", optimizer.steps_done()}, {"data_position", state.data_position},
         {"skipped", state.skipped}, {"skipped_in_row", state.skipped_in_row},    {"wall_seconds", state.wall_seconds}};
     write_file_atomically(temporary + "/state.json", json.dump(2) + "\n");
-    sync_folder(temporary);
-    fs::remove_all(folder + "/" + name);  // written before and not pointed at: left over from a kill
-    rename_over(temporary, folder + "/" + name);
-    sync_folder(folder);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove_all(temporary, ignored);
-    throw;
-  }
-  point_latest_at(run, "checkpoints/" + name);
-  std::map<std::int64_t, fs::path> others = whole_checkpoints(folder);
+  });
+  point_link(run + "/latest", "checkpoints/" + name);
+  std::map<std::int64_t, std::string> others = checkpoints_of(run);
   others.erase(state.step);
   for (; others.size() >= static_cast<std::size_t>(keep); others.erase(others.begin())) {
-    fs::remove_all(others.begin()->second);
+    remove_folder(others.begin()->second);
   }
 }
 
@@ -184,14 +165,11 @@ std::optional<RunState> load_checkpoint(const std::string& run, Trainer& trainer
   if (folder.empty()) return std::nullopt;
   RunState state;
   std::int64_t optimizer_steps = 0;
-  try {
-    const auto json = nlohmann::json::parse(read_file(folder + "/state.json"));
+  read_state(folder, [&](const nlohmann::json& json) {
     state = {json.at("step"), json.at("data_position"), json.at("skipped"), json.at("skipped_in_row"),
              json.at("wall_seconds")};
     optimizer_steps = json.at("optimizer_steps");
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(fmt::format("{}/state.json: {}", folder, error.what()), "point RUN/latest at another checkpoint");
-  }
+  });
   model::load_weights(trainer.model(), folder);
   const tape::Parameters& parameters = trainer.model().parameters();
   optim::Optimizer& optimizer = trainer.optimizer();
@@ -211,10 +189,7 @@ std::optional<RunState> load_checkpoint(const std::string& run, Trainer& trainer
                  optimizer.average());
     }
   }
-  // A run that turns sparse on the way has none yet.
-  if (const std::string path = folder + "/sparsity.safetensors"; trainer.sparsity() != nullptr && fs::exists(path)) {
-    trainer.sparsity()->load(path);
-  }
+  load_sparsity(folder, trainer.sparsity());
   trainer.set_steps_done(state.step);
   return state;
 }

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -37,5 +38,13 @@ std::optional<RunState> load_checkpoint(const std::string& run, Trainer& trainer
 
 // The folder RUN/latest names, or "" .
 std::string latest_checkpoint(const std::string& run);
+
+// The folders of all whole checkpoints by their steps.
+std::map<std::int64_t, std::string> checkpoints_of(const std::string& run);
+
+// Parts of a checkpoint, for those who need no optimizer (trained_run.h): its step, and what it knows about sparsity.
+// `controller` stays as it is where the checkpoint knows nothing, since the run turned sparse later; null is allowed.
+std::int64_t step_of_checkpoint(const std::string& checkpoint);
+void load_sparsity(const std::string& checkpoint, sparsity::Controller* controller);
 
 }  // namespace reel::train

@@ -8,6 +8,7 @@
 #include "reel/cost/machine.h"
 #include "reel/data/png.h"
 #include "reel/files/file.h"
+#include "reel/files/folder.h"
 #include "reel/kernels/cpu.h"
 #include "reel/report/run_page.h"
 #include "reel/train/sampling.h"
@@ -91,7 +92,7 @@ void write_samples(const std::string& run, Trainer& trainer, data::Source& sourc
                  values);
   });
   if (!trainer.root()) return;
-  fs::create_directories(run + "/samples");
+  make_folder(run + "/samples");
   for (std::size_t i = 0; i < clips.size(); ++i) {
     data::write_png(fmt::format("{}/samples/step-{:06}-{}.png", run, trainer.steps_done(), i),
                     strip(std::span<const float>(values).subspan(i * each, each), source.format()));

@@ -11,6 +11,7 @@
 #include "reel/lists/controls.h"
 #include "reel/predict/hidden_predictor.h"
 #include "reel/predict/qk_predictor.h"
+#include "reel/train/trainer.h"
 
 namespace reel::train {
 
@@ -25,8 +26,8 @@ constexpr std::int64_t kMostGroups = 16;
 // A forward pass that shows every self-attention on its way.
 class Showing : public model::Context {
  public:
-  Showing(tape::Tape& on, Trainer& trainer, std::function<void(const Seen&)> to)
-      : Context(on, {.step = trainer.steps_done()}, trainer.sparsity()), to_(std::move(to)) {}
+  Showing(tape::Tape& on, const TrainedRun& run, std::function<void(const Seen&)> to)
+      : Context(on, {.step = run.step}, run.sparsity.get()), to_(std::move(to)) {}
   tape::Tensor attend(int layer, const tape::Tensor& q, const tape::Tensor& k, const tape::Tensor& v,
                       const predict::Origin& origin, const model::Here& here) override {
     to_({layer, q.dim(0), q.dim(1), q.data(), k.data(), &origin});
@@ -81,11 +82,12 @@ void judge(Judged& judged, const Seen& seen, const predict::ModelHeads& shape, p
 
 }  // namespace
 
-PredictorTable study_predictors(Trainer& trainer, data::Source& source,
+PredictorTable study_predictors(const TrainedRun& run, Threads& threads,
                                 const std::function<void(std::int64_t done, std::int64_t of)>& progress) {
-  const RunConfig& c = trainer.config();
+  const RunConfig& c = run.config;
+  data::Source& source = *run.source;
   const lists::TokenOrder order = token_order(c);
-  const predict::ModelHeads shape = trainer.sparsity()->shape();
+  const predict::ModelHeads shape = run.sparsity->shape();
   PredictorTable study;
   study.tokens = order.tokens();
   // Bounded work for any length: 1,024 tokens get 64 passes to learn from and 4 to be judged on.
@@ -116,16 +118,16 @@ PredictorTable study_predictors(Trainer& trainer, data::Source& source,
     data::Batch batch;
     batch.values = std::move(clip.values);
     batch.text = std::move(clip.text);
-    tape::Tape tape(trainer.threads(), pool, {.gradients = false});
-    Showing context(tape, trainer, to);
+    tape::Tape tape(threads, pool, {.gradients = false});
+    Showing context(tape, run, to);
     // Noise of its own for the clips that are learnt from.
     const diffusion::Draws draws{0, kValidationStep + (split == data::Split::kTraining ? 1 : 0), index};
-    objective.loss(context, trainer.model(), batch, 1, draws, false);
+    objective.loss(context, *run.model, batch, 1, draws, false);
   };
   const std::int64_t passes = study.learnt + study.judged;
   for (std::int64_t i = 0; i < study.learnt; ++i) {
     pass(data::Split::kTraining, i, [&](const Seen& seen) {
-      for (Judged& each : all) each.predictor->learn(seen, true, trainer.threads());
+      for (Judged& each : all) each.predictor->learn(seen, true, threads);
     });
     if (progress) progress(i + 1, passes);
   }
@@ -135,7 +137,7 @@ PredictorTable study_predictors(Trainer& trainer, data::Source& source,
         if (!each.predictor->knows(seen.layer)) {
           throw Error(fmt::format("q and k of layer {} are not finite", seen.layer), "study an earlier checkpoint");
         }
-        judge(each, seen, shape, in, 1 / static_cast<double>(study.judged), trainer.threads());
+        judge(each, seen, shape, in, 1 / static_cast<double>(study.judged), threads);
       }
     });
     if (progress) progress(study.learnt + i + 1, passes);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "reel/predict/found_keys.h"
-#include "reel/train/trainer.h"
+#include "reel/train/trained_run.h"
 
 namespace reel::train {
 
@@ -27,9 +27,9 @@ struct PredictorTable {
   std::vector<PredictorFigures> predictors;
 };
 
-// `trainer` has a controller, for the order of tokens at least. An Error where no clip is held out. `progress` is told
-// passes done and to do.
-PredictorTable study_predictors(Trainer& trainer, data::Source& source,
+// `run` has a controller, for the order of tokens at least, and stays as it is. An Error where no clip is held out.
+// `progress` gets the number of passes done and of all.
+PredictorTable study_predictors(const TrainedRun& run, Threads& threads,
                                 const std::function<void(std::int64_t done, std::int64_t of)>& progress = {});
 
 }  // namespace reel::train

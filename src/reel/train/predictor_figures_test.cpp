@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "reel/base/testing.h"
+#include "reel/train/checkpoint.h"
 #include "reel/train/testing.h"
 
 namespace reel::train {
@@ -16,6 +17,15 @@ RunConfig figures_config(const std::vector<std::string>& more = {}) {
   return testing::small_run("wan", all);
 }
 
+// A run after `steps` steps, trained, saved and opened again.
+TrainedRun opened(const RunConfig& c, int steps) {
+  const TempFolder folder;
+  testing::Trained trained(c, steps);
+  write_file_atomically(folder / "config.toml", c.text);
+  save_checkpoint(folder.path(), trained.trainer, {.step = steps}, 1);
+  return open_run(folder.path());
+}
+
 const PredictorFigures& of(const PredictorTable& table, const std::string& kind, std::int64_t rank) {
   for (const PredictorFigures& each : table.predictors) {
     if (each.kind == kind && each.rank == rank) return each;
@@ -24,12 +34,14 @@ const PredictorFigures& of(const PredictorTable& table, const std::string& kind,
 }
 
 TEST(StudyPredictors, MoreNumbersFindMoreAllOfThemFindAllAndTheRunStaysAsItIs) {
-  testing::Trained run(figures_config(), 2);
-  const std::vector<float> before = testing::copy_of(run.values());
-  const float profiles = run.trainer.sparsity()->head(0, 0).profiles;
-  const PredictorTable table = study_predictors(run.trainer, *run.clips.source);
-  testing::expect_same_bits(before, testing::copy_of(run.values()));
-  EXPECT_EQ(run.trainer.sparsity()->head(0, 0).profiles, profiles);
+  const TrainedRun run = opened(figures_config(), 2);
+  const auto values = [&] { return testing::copy_of(run.model->parameters().trained_values()); };
+  const std::vector<float> before = values();
+  const float profiles = run.sparsity->head(0, 0).profiles;
+  Threads threads(1);
+  const PredictorTable table = study_predictors(run, threads);
+  testing::expect_same_bits(before, values());
+  EXPECT_EQ(run.sparsity->head(0, 0).profiles, profiles);
   EXPECT_EQ(table.tokens, 64);
   EXPECT_EQ(table.groups, 8);
   EXPECT_EQ(table.predictors.size(), 7u) << "ranks 8, 16 and 24 of both, and that of the spectrum";
@@ -54,9 +66,9 @@ TEST(StudyPredictors, MoreNumbersFindMoreAllOfThemFindAllAndTheRunStaysAsItIs) {
 }
 
 TEST(StudyPredictors, NeedAHeldOutClip) {
-  testing::Trained run(figures_config({"data.validation=0"}), 1);
-  EXPECT_NE(message_of([&] { study_predictors(run.trainer, *run.clips.source); }).find("data.validation above 0"),
-            std::string::npos);
+  const TrainedRun run = opened(figures_config({"data.validation=0"}), 1);
+  Threads threads(1);
+  EXPECT_NE(message_of([&] { study_predictors(run, threads); }).find("data.validation above 0"), std::string::npos);
 }
 
 }  // namespace

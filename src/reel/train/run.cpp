@@ -1,13 +1,9 @@
 #include "reel/train/run.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <ctime>
-#include <filesystem>
 #include <optional>
 #include <set>
 #include <type_traits>
@@ -18,6 +14,7 @@
 #include "reel/base/timer.h"
 #include "reel/comm/mpi.h"
 #include "reel/files/file.h"
+#include "reel/files/folder.h"
 #include "reel/kernels/peak.h"
 #include "reel/report/metrics.h"
 #include "reel/report/run_page.h"
@@ -28,33 +25,15 @@ namespace reel::train {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::int64_t kMostSkipped = 5;
 
-// Held as long as the process trains in the folder; the system lets go of it however the process ends.
-class Lock {
- public:
-  explicit Lock(const std::string& folder)
-      : file_(::open((folder + "/.lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644)) {
-    if (file_ < 0) throw Error(fmt::format("{}: cannot be written to", folder), "choose another --out");
-    if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
-      ::close(file_);
-      throw Error(fmt::format("{}: another process trains there", folder), "wait for it, or choose another --out");
-    }
+// As make_folder, with a hint that names the option.
+void make_folder_of(const std::string& folder, const char* option) {
+  try {
+    make_folder(folder);
+  } catch (const Error& error) {
+    throw Error(error.what(), fmt::format("choose another {}", option));
   }
-  ~Lock() { ::close(file_); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  int file_;
-};
-
-void make_folder(const std::string& folder, const char* option) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw Error(fmt::format("{}: {}", folder, error.message()), fmt::format("choose another {}", option));
 }
 
 // What rank 0 measures and computes, on every rank: all of them have to decide the same.
@@ -89,7 +68,7 @@ class Run {
     if (!root_) return;
     const std::int64_t first = state_.step > 0 ? state_.step : -1;
     metrics_.emplace(report::MetricsFile::open(folder_ + "/metrics.jsonl", first));
-    fs::create_directories(folder_ + "/tensorboard");
+    make_folder(folder_ + "/tensorboard");
     events_.emplace(folder_ + "/tensorboard", first);
     peak_ = kernels::peak_flops(threads);
     write_file_atomically(folder_ + "/config.toml", config.text);
@@ -97,7 +76,7 @@ class Run {
       trainer_.sparsity()->on_fallback = [this](std::int64_t step, int layer) { fell_back(step, layer); };
       heads_.emplace(report::MetricsFile::open(folder_ + "/sparsity.jsonl", first));
     }
-    if (!dump_masks_.empty()) make_folder(dump_masks_, "--dump-masks");
+    if (!dump_masks_.empty()) make_folder_of(dump_masks_, "--dump-masks");
   }
 
   bool train() {
@@ -280,7 +259,7 @@ bool run(const RunConfig& config, const RunOptions& options) {
   const bool root = world.rank() == 0;
   Listener silent;
   Listener& listener = options.listener != nullptr ? *options.listener : silent;
-  std::optional<Lock> lock;
+  std::optional<FileLock> lock;
   if (root) {
     const double available = available_memory() / launched().on_host;
     listener.started({.config = config,
@@ -290,8 +269,12 @@ bool run(const RunConfig& config, const RunOptions& options) {
                       .ranks_of_clip = team.sequence().size(),
                       .plan = team.plan().text()});
     check_memory(config, need, available, world.size());
-    make_folder(options.folder, "--out");
-    lock.emplace(options.folder);
+    make_folder_of(options.folder, "--out");
+    lock = FileLock::take(options.folder + "/.lock");
+    if (!lock) {
+      throw Error(fmt::format("{}: another process trains there", options.folder),
+                  "wait for it, or choose another --out");
+    }
   }
   world.barrier();
   const std::string latest = latest_checkpoint(options.folder);
