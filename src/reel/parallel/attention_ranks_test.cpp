@@ -18,6 +18,7 @@ using testing::world;
 
 struct Result {
   std::vector<float> out, dq, dk, dv;
+  double pairs[2] = {};  // that the record says, forward and backward
 };
 
 // q, k, v [batch, tokens, heads, head_dim] whole on every rank go in; on one rank, or on `team`, evenly or as `tokens`
@@ -27,9 +28,10 @@ Result attend(const Shape& shape, const std::shared_ptr<const KeyLists>& lists, 
   Threads threads(1);
   testing::poll_from(threads);
   tape::Pool pool;
+  Recorder recorder;
   Result result;
   {
-    Tape tape(threads, pool, {});
+    Tape tape(threads, pool, {.recorder = &recorder});
     const Tensor q = tape.differentiable(shape, random_values(shape, 1));
     const Tensor k = tape.differentiable(shape, random_values(shape, 2));
     const Tensor v = tape.differentiable(shape, random_values(shape, 3));
@@ -50,6 +52,12 @@ Result attend(const Shape& shape, const std::shared_ptr<const KeyLists>& lists, 
     result.dv = copy_of(tape.gradient(v).span());
   }
   EXPECT_EQ(pool.live_bytes(), 0u);
+  for (const Record& r : recorder.records()) {
+    const auto* work = std::get_if<work::Attention>(&r.work.what);
+    if (work == nullptr) continue;
+    EXPECT_EQ(work->kind, work::Attention::Kind::kSelf);
+    result.pairs[work->direction == work::Attention::Direction::kForward ? 0 : 1] += static_cast<double>(work->pairs);
+  }
   return result;
 }
 
@@ -81,6 +89,13 @@ TEST(ManyRanks, AttentionIsThatOfOneRankForEveryFactorisation) {
         SCOPED_TRACE(fmt::format("{} {} lists {}", plan.text(), tape::shape_text(shape), kind));
         const auto lists = kind == 0 ? nullptr : mixed_lists(shape, kind);
         const Result one = attend(shape, lists, nullptr), many = attend(shape, lists, &team);
+        double pairs[2] = {many.pairs[0], many.pairs[1]};
+        world().all_reduce(pairs);
+        for (const int way : {0, 1}) {
+          EXPECT_EQ(one.pairs[way],
+                    static_cast<double>(lists != nullptr ? lists->pairs() : shape[0] * shape[1] * shape[1] * shape[2]));
+          EXPECT_EQ(pairs[way], one.pairs[way]) << "each pair is computed by one rank, once in each direction";
+        }
         testing::expect_parity(many.out, one.out);
         testing::expect_parity(many.dq, one.dq, testing::largest(one.dv));
         testing::expect_parity(many.dk, one.dk, testing::largest(one.dv));

@@ -56,6 +56,35 @@ TEST(AttentionOperation, PackedKeysOfDifferentNumberAlsoNone) {
   }
 }
 
+// Lists for half of the keys in one head, all keys in the other; of a text, entry 0 has three tokens, entry 1 one.
+TEST(AttentionOperation, TheRecordHasThePairsAndTellsSelfFromCross) {
+  KeyListsBuilder builder(2, 2, 6, {0, 2, 6});
+  for (int b = 0; b < 2; ++b) {
+    for (int g = 0; g < 2; ++g) builder.add(std::vector<std::int32_t>{0, 1, 5});
+    builder.add_dense_head();
+  }
+  const auto lists = std::make_shared<KeyLists>(builder.finish());
+  Threads threads(1);
+  Pool pool;
+  Recorder recorder;
+  Tape tape(threads, pool, {.gradients = false, .recorder = &recorder});
+  const Tensor x = tape.zeros({2, 6, 2, 8}), text = tape.zeros({2, 4, 2, 8}), packed = tape.zeros({4, 2, 8});
+  attention(tape, x, x, x, lists);
+  attention(tape, x, x, x);
+  cross_attention(tape, x, text, text);
+  cross_attention_packed(tape, x, packed, packed, {0, 3, 4});
+  std::vector<std::string> seen;
+  for (const Record& r : recorder.records()) {
+    const auto& work = std::get<work::Attention>(r.work.what);
+    seen.push_back(fmt::format("{}: {} pairs, {} groups", display_name(r.work), work.pairs, work.groups));
+  }
+  EXPECT_EQ(seen, (std::vector<std::string>{fmt::format("attention: {} pairs, 2 groups", 2 * (6 * 3 + 6 * 6)),
+                                            fmt::format("attention: {} pairs, 0 groups", 2 * 2 * 6 * 6),
+                                            fmt::format("cross-attention: {} pairs, 0 groups", 2 * 2 * 6 * 4),
+                                            fmt::format("cross-attention: {} pairs, 0 groups", 2 * 6 * 3),
+                                            fmt::format("cross-attention: {} pairs, 0 groups", 2 * 6 * 1)}));
+}
+
 TEST(AttentionOperation, ShapesThatDoNotFitAreBugs) {
   Threads threads(1);
   Pool pool;
