@@ -109,6 +109,39 @@ TEST(StepNeed, SparseSelfAttentionLeavesOutPairsOfItsOwnOnly) {
   EXPECT_EQ(cross.flops, self.flops) << "64 tokens each";
 }
 
+// 64 tokens in 8 groups of 8; the profile looks at 4 of them.
+TEST(StepRecord, ProfileChoiceOfKeysAndOptimizerHaveTheirSizes) {
+  const RunConfig c = small_run(
+      "wan", {"video.frames=4", "video.height=16", "video.width=16", "sparsity.mode=dynamic", "sparsity.keys=0.4",
+              "sparsity.group=[2, 2, 2]", "sparsity.break_even=1", "sparsity.profile_every=1"});
+  Threads threads(1);
+  Trainer trainer(c, threads, sparsity_options(c, step_need(c), threads));
+  Clips clips(c);
+  Recorder recorder;
+  for (int step = 0; step < 4; ++step) {
+    recorder.clear();
+    trainer.step([&] { return clips(); }, &recorder);
+  }
+  std::int64_t samples = 0;
+  for (std::int64_t h = 0; h < 2; ++h) {
+    const sparsity::Head& head = trainer.sparsity()->head(0, h);
+    if (head.sparse != 0) samples += static_cast<std::int64_t>(head.samples);
+  }
+  EXPECT_GT(samples, 0);
+  std::vector<std::string> selections;
+  std::int64_t updated = 0;
+  for (const Record& r : recorder.records()) {
+    if (const auto* s = std::get_if<work::Selection>(&r.work.what)) {
+      selections.push_back(fmt::format("{}: {} rows, {} keys", display_name(r.work), s->rows, s->keys));
+      EXPECT_GT(flops(r.work), 0);
+    }
+    if (r.work.phase == Phase::kOptimizer) updated += std::get<work::Sweep>(r.work.what).elements;
+  }
+  EXPECT_EQ(selections, (std::vector<std::string>{"profile and predictor: 64 rows, 64 keys",
+                                                  fmt::format("choose keys: {} rows, 64 keys", 2 * 8 * samples)}));
+  EXPECT_EQ(updated, 2 * std::ssize(trainer.optimizer().first_moment())) << "the norm and the update";
+}
+
 TEST(StepNeed, AGhostWritesDownTheWorkOfARealStep) {
   for (const std::string& family : testing::kFamilies) {
     for (const char* recompute : {"train.recompute=false", "train.recompute=true"}) {
