@@ -64,12 +64,12 @@ Times sparse(Problem& p, double share, std::int64_t rank, std::int64_t samples, 
              double* kept) {
   const predict::QkPredictor predictor = predictor_of(p, rank, threads);
   const auto sampled = lists::sample_queries(p.order, samples);
-  predict::ChooseInput in{
-      .order = &p.order, .predictor = &predictor, .head_dim = p.shape.head_dim, .samples = samples, .sampled = sampled};
+  predict::ChooseInput in{.order = &p.order, .head_dim = p.shape.head_dim, .samples = samples};
   for (std::int64_t h = 0; h < p.shape.heads; ++h) in.members.push_back({h, lists::budget_of(share, p.shape.keys)});
   lists::KeyLists lists;
   Times t;
-  t.choose = best_seconds([&] { lists = predict::choose_keys(p.seen(), in, threads); }, 1, turn_seconds);
+  t.choose =
+      best_seconds([&] { lists = predict::choose_keys(predictor, p.seen(), sampled, in, threads); }, 1, turn_seconds);
   *kept = lists.density();
   const lists::ListsView keys = lists;
   t.forward = best_seconds([&] { attention::forward(p.input(), keys, p.result(), threads); }, 1, turn_seconds);

@@ -37,7 +37,7 @@ class Chooser {
     if (keep == 0 || keep == entries) return;
     const auto first = std::bit_cast<float>(0x7fffffff);
     if (u_.own != nullptr) {
-      const auto [begin, end] = own_entries(u_.own, g, u_.granularity);
+      const auto [begin, end] = own_entries(u_.own, u_.first_query, g, u_.granularity);
       std::fill(weights + begin, weights + end, first);
     }
     for (const std::int32_t entry : u_.always) weights[entry] = first;

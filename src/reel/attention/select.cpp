@@ -203,11 +203,11 @@ void check(const SelectInput& in) {
     }
   }
   if (in.keep_own && !in.group_starts.empty() &&
-      (in.group_starts.front() != 0 || in.group_starts.back() > in.keys ||
+      (in.group_starts.front() != 0 || in.first_query < 0 || in.first_query > in.keys - in.group_starts.back() ||
        !std::is_sorted(in.group_starts.begin(), in.group_starts.end()))) {
-    throw Error(fmt::format("selection: groups from query {} to {} cannot keep their own of {} keys",
-                            in.group_starts.front(), in.group_starts.back(), in.keys),
-                "groups ascend from 0, and query i is key i");
+    throw Error(fmt::format("selection: groups from query {} to {} cannot keep their own of {} keys, from key {} on",
+                            in.group_starts.front(), in.group_starts.back(), in.keys, in.first_query),
+                "groups ascend from 0, and query i is key first_query + i");
   }
   Shape shape{in.batch, in.heads, 0, in.keys, in.rank};
   check_view("low-rank k", in.k, shape, in.keys);
@@ -231,7 +231,7 @@ lists::KeyLists select(const SelectInput& in, Threads& threads) {
   const auto tile = static_cast<std::size_t>(in.granularity);
   std::vector<std::int64_t> held(groups, static_cast<std::int64_t>(in.always.size()));  // of a list in any case
   for (std::size_t g = 0; g < groups && in.keep_own; ++g) {
-    const auto [begin, end] = own_entries(in.group_starts.data(), g, tile);
+    const auto [begin, end] = own_entries(in.group_starts.data(), static_cast<std::int32_t>(in.first_query), g, tile);
     const auto at = std::lower_bound(in.always.begin(), in.always.end(), begin);
     held[g] += end - begin - (std::lower_bound(at, in.always.end(), end) - at);
   }
@@ -256,8 +256,8 @@ lists::KeyLists select(const SelectInput& in, Threads& threads) {
     for (std::size_t g = 0; g < groups; g += kUnitGroups) {
       units.push_back({rows_of(in.q, b, h, 0), rows_of(in.k, b, h, 0), static_cast<std::size_t>(in.keys),
                        static_cast<std::size_t>(in.rank), static_cast<std::size_t>(in.samples), tile, in.scale, g,
-                       std::min(groups, g + kUnitGroups), in.keep_own ? in.group_starts.data() : nullptr, in.always,
-                       offsets, lists.keys.data()});
+                       std::min(groups, g + kUnitGroups), in.keep_own ? in.group_starts.data() : nullptr,
+                       static_cast<std::int32_t>(in.first_query), in.always, offsets, lists.keys.data()});
     }
   }
   const auto compute = REEL_DISPATCH(SelectGroups);

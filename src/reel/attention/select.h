@@ -27,7 +27,8 @@ struct SelectInput {
   float scale = 1;
   int granularity = 1;               // 1 or lists::kTileKeys
   std::vector<std::int64_t> keep;    // entries per list: one number, or one per (batch item, head); all = dense head
-  bool keep_own = false;             // every list holds the entries of its own queries: query i is key i
+  bool keep_own = false;             // every list holds the entries of its own queries
+  std::int64_t first_query = 0;      // for keep_own: query i is key first_query + i
   std::vector<std::int32_t> always;  // entries that every list holds, ascending
   bool keep_beside = false;          // these do not count among the `keep`
 };

@@ -143,4 +143,20 @@ std::int64_t ListsView::pairs() const {
   return sum;
 }
 
+KeyLists copy_of(const ListsView& view) {
+  REEL_CHECK(view && view.first_key() == 0);
+  const std::span<const std::int32_t> starts = view.group_starts();
+  KeyListsBuilder builder(view.batch(), view.heads(), view.keys(), {starts.begin(), starts.end()}, view.granularity());
+  for (std::int64_t b = 0; b < view.batch(); ++b) {
+    for (std::int64_t h = 0; h < view.heads(); ++h) {
+      if (view.dense(b, h)) {
+        builder.add_dense_head();
+        continue;
+      }
+      for (std::int64_t g = 0; g < view.groups(); ++g) builder.add(view.entries(b, h, g));
+    }
+  }
+  return builder.finish();
+}
+
 }  // namespace reel::lists

@@ -76,4 +76,7 @@ class ListsView {
   std::int64_t begin_ = 0, end_ = 0;
 };
 
+// The lists of a view of all keys, as lists of their own.
+KeyLists copy_of(const ListsView& view);
+
 }  // namespace reel::lists

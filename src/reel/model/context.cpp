@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "reel/model/sparse_ranks.h"
+#include "reel/base/sized.h"
 #include "reel/parallel/attention.h"
 
 namespace reel::model {
@@ -36,6 +36,13 @@ std::vector<std::int32_t> Context::order(const std::array<std::int64_t, 3>& grid
   return order;
 }
 
+layout::Cut Context::resting_tokens(std::int64_t tokens, int ranks) const {
+  if (sparsity) return layout::resting_cut(sparsity->order().group_starts, ranks);
+  // Lists of another clip are refused where they are used.
+  if (lists.here && lists.here.queries() == tokens) return layout::resting_cut(lists.here.group_starts(), ranks);
+  return layout::even_cut(tokens, ranks);
+}
+
 ListsView Context::given_lists(int layer, const Tensor& q, const Tensor& k, const Here& here) const {
   if (sparsity) throw Error("there are key lists, and sparsity chooses others", "use one of them");
   if (!follows_order_ && !lists.all->in_raster_order()) {
@@ -47,9 +54,11 @@ ListsView Context::given_lists(int layer, const Tensor& q, const Tensor& k, cons
                             lists.all->head_dim),
                 "lists must be made for this model and this input");
   }
-  const std::int64_t batch = here.items ? here.batch : q.dim(0);
-  const std::int64_t queries = here.tokens ? here.tokens->extent() : q.dim(1);
-  const std::int64_t keys = here.tokens ? queries : k.dim(1);
+  const auto* tokens = std::get_if<TokensHere>(&here);
+  const auto* sequences = std::get_if<SequencesHere>(&here);
+  const std::int64_t batch = sequences != nullptr ? sequences->batch : q.dim(0);
+  const std::int64_t queries = tokens != nullptr ? tokens->cut.extent() : q.dim(1);
+  const std::int64_t keys = tokens != nullptr ? queries : k.dim(1);
   if (lists.here.batch() != batch || lists.here.heads() != q.dim(2) || lists.here.queries() != queries ||
       lists.here.keys() != keys) {
     throw Error(
@@ -58,34 +67,36 @@ ListsView Context::given_lists(int layer, const Tensor& q, const Tensor& k, cons
                     lists.here.keys()),
         "lists must be made for this model and this input");
   }
-  if (!here.items) return lists.here;
-  return lists.here.some_items(std::vector<std::int32_t>(here.items->begin(), here.items->end()));
+  if (tokens != nullptr) return parallel::share_of(*team, tokens->cut, q.dim(2)).of(lists.here);
+  if (sequences == nullptr) return lists.here;
+  const std::span<const std::int32_t> items = sequences->items;
+  if (team->plan().both) return lists.here.some_items(items);
+  const layout::Cut& cut = sequences->cut;
+  const int rank = team->sequence().rank();
+  return lists.here.some_items(items.subspan(sized(cut.begin(rank)), sized(cut.size(rank))));
 }
 
-// What one rank would choose: the ranks find out together (sparse_ranks.h).
-std::shared_ptr<const lists::KeyLists> Context::chosen_lists(int layer, const Tensor& q, const Tensor& k,
-                                                             const predict::Origin& origin, const Here& here) {
-  if (tape.ghost()) return nullptr;
-  const layout::Cut tokens = here.tokens ? *here.tokens : layout::even_cut(q.dim(1), 1);
-  SparseRanks ranks(tape, *team, q, tokens, pass);
-  return sparsity->lists(tape, layer, q, k, origin, &ranks);
+// What one rank would choose, of what this rank computes: the ranks find out together (sparsity/spread.h).
+ListsView Context::chosen_lists(int layer, const Tensor& q, const Tensor& k, const predict::Origin& origin,
+                                const TokensHere* here) {
+  if (tape.ghost()) return {};
+  const bool together = team != nullptr && (here != nullptr || (pass.training() && team->world().size() > 1));
+  const sparsity::Spread spread(tape, together ? team : nullptr, q.shape(),
+                                here != nullptr ? here->cut : layout::even_cut(q.dim(1), 1), pass);
+  return sparsity->lists(tape, layer, q, k, origin, spread);
 }
 
 Tensor Context::attend(int layer, const Tensor& q, const Tensor& k, const Tensor& v, const predict::Origin& origin,
                        const Here& here) {
-  ListsView keys;
-  if (lists.here) {
-    keys = given_lists(layer, q, k, here);
-  } else if (sparsity) {
-    const bool together = pass.training() && team != nullptr && team->world().size() > 1;
-    if (!here.tokens && !together) return sparsity->attend(tape, layer, q, k, v, origin);
-    keys = chosen_lists(layer, q, k, origin, here);
+  const auto* tokens = std::get_if<TokensHere>(&here);
+  const ListsView keys = lists.here ? given_lists(layer, q, k, here)
+                         : sparsity ? chosen_lists(layer, q, k, origin, tokens)
+                                    : ListsView();
+  if (tokens != nullptr) return parallel::attention(tape, *team, q, k, v, tokens->cut, keys);
+  const auto* sequences = std::get_if<SequencesHere>(&here);
+  if (sequences != nullptr && team->plan().both) {
+    return parallel::attention_of_items(tape, *team, q, k, v, sequences->cut, keys);
   }
-  if (here.tokens) {
-    const parallel::Share share = parallel::share_of(*team, *here.tokens, q.dim(2));
-    return parallel::attention(tape, *team, q, k, v, *here.tokens, share.of(keys));
-  }
-  if (here.items_cut) return parallel::attention_of_items(tape, *team, q, k, v, *here.items_cut, keys);
   return tape::attention(tape, q, k, v, keys);
 }
 

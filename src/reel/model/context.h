@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "reel/layout/cut.h"
@@ -22,15 +23,19 @@ using tape::Parameter;
 using tape::Tape;
 using tape::Tensor;
 
-// Which part of the whole the q, k, v of a rank are. Nothing said: all of it.
-struct Here {
-  std::optional<layout::Cut> tokens;               // cut like this over the sequence group
-  std::optional<std::vector<std::int64_t>> items;  // which items these are of the `batch` that one rank would have
-  std::int64_t batch = 0;
-  // Whole sequences here, others on other ranks, which attend together (ulysses-both): `items` are those of all ranks,
-  // one rank after another, cut like this over the sequence group.
-  std::optional<layout::Cut> items_cut;
+// Which part of the whole the q, k, v of a rank are: all of it, some tokens of every sequence, or whole sequences.
+struct AllHere {};
+struct TokensHere {
+  layout::Cut cut;  // of the tokens over the sequence group
 };
+struct SequencesHere {
+  // Which ones every rank has, one rank after another, of the `batch` that one rank would have; and how they are cut
+  // over the sequence group.
+  std::vector<std::int32_t> items;
+  std::int64_t batch = 0;
+  layout::Cut cut;
+};
+using Here = std::variant<AllHere, TokensHere, SequencesHere>;
 
 // Key lists that a pass is given, whole on every rank. None: not given.
 struct GivenLists {
@@ -58,6 +63,10 @@ class Context {
   // that have an order. Tokens stay on their side of the frames `cuts`. Throws Error where the lists do not fit.
   std::vector<std::int32_t> order(const std::array<std::int64_t, 3>& grid, const std::vector<std::int64_t>& cuts);
 
+  // Where the tokens of a clip, in that order, rest on the ranks of a sequence group: in whole query groups where keys
+  // are listed or chosen, so that a rank chooses keys for groups that it has.
+  layout::Cut resting_tokens(std::int64_t tokens, int ranks) const;
+
   // Self-attention of layer `layer` (counted over all self-attentions of the model, in the order they run):
   // q, k, v [batch, tokens, heads, head_dim] -> the same shape. Here: over `lists`, over the keys that `sparsity`
   // chooses, or over all keys. `origin` tells what q and k are made of, for predictors that start there.
@@ -78,8 +87,8 @@ class Context {
   bool follows_order_ = false;  // the model has asked for the order
 
   lists::ListsView given_lists(int layer, const Tensor& q, const Tensor& k, const Here& here) const;
-  std::shared_ptr<const lists::KeyLists> chosen_lists(int layer, const Tensor& q, const Tensor& k,
-                                                      const predict::Origin& origin, const Here& here);
+  lists::ListsView chosen_lists(int layer, const Tensor& q, const Tensor& k, const predict::Origin& origin,
+                                const TokensHere* here);
 };
 
 }  // namespace reel::model

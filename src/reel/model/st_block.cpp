@@ -27,13 +27,17 @@ std::shared_ptr<const Buffer<float>> SpaceTime::own_places(std::shared_ptr<const
   return own;
 }
 
-// These of the `extent` sequences of each batch item.
-Here SpaceTime::items(std::int64_t batch, std::int64_t extent, std::int64_t begin, std::int64_t end) const {
-  Here here;
-  here.items.emplace();
-  here.batch = batch * extent;
-  for (std::int64_t b = 0; b < batch; ++b) {
-    for (std::int64_t i = begin; i < end; ++i) here.items->push_back(b * extent + i);
+// The sequences [first, first + cut.extent()) of the `extent` of each batch item, cut over the ranks.
+SequencesHere SpaceTime::sequences(std::int64_t batch, std::int64_t extent, std::int64_t first,
+                                   const layout::Cut& cut) const {
+  SequencesHere here{.batch = batch * extent};
+  for (int r = 0; r < cut.parts(); ++r) {
+    for (std::int64_t b = 0; b < batch; ++b) {
+      for (std::int64_t i = cut.begin(r); i < cut.end(r); ++i) {
+        here.items.push_back(static_cast<std::int32_t>(b * extent + first + i));
+      }
+    }
+    here.cut.starts.push_back(batch * cut.end(r));
   }
   return here;
 }
@@ -61,7 +65,7 @@ Tensor SpaceTime::along_switched(const Tensor& x, const OfSequences& f) const {
   first = 0;
   for (std::size_t i = 0; i < there.size(); ++i) {
     const Tensor frames = there[i].finish(tape);
-    const Here here = items(x.dim(0), frames_.extent(), first + cuts[i].begin(rank()), first + cuts[i].end(rank()));
+    const Here here = sequences(x.dim(0), frames_.extent(), first, cuts[i]);
     const Tensor y = f(frames.reshaped({frames.dim(0) * frames.dim(1), frames.dim(2), frames.dim(3)}), here);
     back.emplace_back(tape, group, y.reshaped(frames.shape()), 1, cuts[i], 2, places_);
     first += cuts[i].extent();
@@ -78,24 +82,13 @@ Tensor SpaceTime::along(Axis axis, const Tensor& x, const OfSequences& f) const 
   if (axis == Axis::kTime) {
     const Tensor places = tape::permute(tape, x, {0, 2, 1, 3});
     Here here;
-    if (many_) {
-      here = items(batch, places_.extent(), places_.begin(rank()), places_.end(rank()));
-      if (context_->team->plan().both) {
-        here.items->clear();
-        here.items_cut.emplace();
-        for (int r = 0; r < places_.parts(); ++r) {
-          const Here there = items(batch, places_.extent(), places_.begin(r), places_.end(r));
-          here.items->insert(here.items->end(), there.items->begin(), there.items->end());
-          here.items_cut->starts.push_back(batch * places_.end(r));
-        }
-      }
-    }
+    if (many_) here = sequences(batch, places_.extent(), 0, places_);
     const Tensor y = f(places.reshaped({batch * x.dim(2), x.dim(1), x.dim(3)}), here);
     return tape::permute(tape, y.reshaped(places.shape()), {0, 2, 1, 3});
   }
   if (many_ && context_->team->plan().dsp > 1) return along_switched(x, f);
   Here here;
-  if (many_) here.tokens = places_;
+  if (many_) here = TokensHere{places_};
   return f(x.reshaped({batch * x.dim(1), x.dim(2), x.dim(3)}), here).reshaped(x.shape());
 }
 

@@ -33,7 +33,7 @@ class SpaceTime {
 
  private:
   Tensor along_switched(const Tensor& x, const OfSequences& f) const;
-  Here items(std::int64_t batch, std::int64_t extent, std::int64_t begin, std::int64_t end) const;
+  SequencesHere sequences(std::int64_t batch, std::int64_t extent, std::int64_t first, const layout::Cut& cut) const;
   int rank() const { return context_->team->sequence().rank(); }
 
   Context* context_;

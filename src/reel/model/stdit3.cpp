@@ -58,8 +58,8 @@ Stdit3::Stdit3(const ModelConfig& config) : Denoiser(config) {
   final_linear_ = add_linear(parameters_, "final_layer.linear", {c.patch_volume() * c.out_channels(), d});
 }
 
-std::shared_ptr<const tape::RopeAngles> Stdit3::rope(std::int64_t frames) const {
-  auto angles = tape::rope_1d(frames, config_.head_dim, config_.rope_theta);
+std::shared_ptr<const kernels::RopeAngles> Stdit3::rope(std::int64_t frames) const {
+  auto angles = kernels::rope_1d(frames, config_.head_dim, config_.rope_theta);
   angles->heads = config_.heads - config_.heads_without_rope;
   if (rope_freqs_->value == nullptr) return angles;  // a ghost
   const std::size_t pairs = static_cast<std::size_t>(config_.head_dim / 2);
@@ -110,7 +110,7 @@ Stdit3::Text Stdit3::embed_text(Tape& tape, const Input& in) const {
 }
 
 Tensor Stdit3::attention(Context& context, const Block& b, int layer, const Tensor& x, const Here& here,
-                         const std::shared_ptr<const tape::RopeAngles>& rope) const {
+                         const std::shared_ptr<const kernels::RopeAngles>& rope) const {
   Tape& tape = context.tape;
   const Tensor qkv = b.qkv(tape, x).reshaped({x.dim(0), x.dim(1), 3, config_.width()});
   const Shape heads = {x.dim(0), x.dim(1), config_.heads, config_.head_dim};
@@ -139,7 +139,7 @@ Tensor Stdit3::cross_attention(Tape& tape, const Block& b, const Tensor& x, cons
 
 Tensor Stdit3::block(Context& context, const SpaceTime& tokens, const Block& b, int layer, Axis axis, const Tensor& x,
                      const Tensor& modulation, const Text& text,
-                     const std::shared_ptr<const tape::RopeAngles>& rope) const {
+                     const std::shared_ptr<const kernels::RopeAngles>& rope) const {
   Tape& tape = context.tape;
   const Tensor m = tape::add_table(tape, modulation, *b.table);
   const Tensor attended =

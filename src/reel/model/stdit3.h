@@ -29,14 +29,15 @@ class Stdit3 : public Denoiser {
   };
   Block add_block(const std::string& name);
   Tensor block(Context& context, const SpaceTime& tokens, const Block& b, int layer, Axis axis, const Tensor& x,
-               const Tensor& modulation, const Text& text, const std::shared_ptr<const tape::RopeAngles>& rope) const;
+               const Tensor& modulation, const Text& text,
+               const std::shared_ptr<const kernels::RopeAngles>& rope) const;
   Tensor attention(Context& context, const Block& b, int layer, const Tensor& x, const Here& here,
-                   const std::shared_ptr<const tape::RopeAngles>& rope) const;
+                   const std::shared_ptr<const kernels::RopeAngles>& rope) const;
   Tensor cross_attention(Tape& tape, const Block& b, const Tensor& x, const Text& text) const;
   Text embed_text(Tape& tape, const Input& in) const;
   std::shared_ptr<const Buffer<float>> positions(const Input& in, std::int64_t rows, std::int64_t columns) const;
   Tensor final_layer(Tape& tape, const Tensor& x, const Tensor& time, const Input& in) const;
-  std::shared_ptr<const tape::RopeAngles> rope(std::int64_t frames) const;
+  std::shared_ptr<const kernels::RopeAngles> rope(std::int64_t frames) const;
 
   Linear patches_, time_projection_, final_linear_;
   Mlp time_, fps_, text_;

@@ -34,8 +34,8 @@ Tensor reorder(Tape& tape, const Tensor& x, const std::vector<std::int32_t>& row
 }
 
 // The positions travel with the tokens: those of `rows`.
-std::shared_ptr<tape::RopeAngles> reorder(const tape::RopeAngles& angles, std::span<const std::int32_t> rows) {
-  auto result = std::make_shared<tape::RopeAngles>();
+std::shared_ptr<kernels::RopeAngles> reorder(const kernels::RopeAngles& angles, std::span<const std::int32_t> rows) {
+  auto result = std::make_shared<kernels::RopeAngles>();
   const std::size_t pairs = angles.cos.size() / static_cast<std::size_t>(angles.period);
   result->cos = Buffer<float>(rows.size() * pairs);
   result->sin = Buffer<float>(rows.size() * pairs);
@@ -111,7 +111,10 @@ Tensor Wan::self_attention(Context& context, int layer, const Attention& a, cons
   const Tensor q = tape::rope(tape, tape::rms_norm(tape, a.q(tape, x), a.norm_q, eps).reshaped(heads), at.own);
   const Tensor k = tape::rope(tape, tape::rms_norm(tape, a.k(tape, x), a.norm_k, eps).reshaped(heads), at.own);
   const Tensor v = a.v(tape, x).reshaped(heads);
-  const predict::Origin origin{x, a.q.weight, a.q.bias, a.norm_q, a.k.weight, a.k.bias, a.norm_k, at.all.get()};
+  const auto side = [](const Linear& linear, const Parameter* norm) {
+    return predict::Projection{linear.weight->value, linear.bias->value, norm->values()};
+  };
+  const predict::Origin origin{x.data(), x.width(), side(a.q, a.norm_q), side(a.k, a.norm_k), at.all.get()};
   return a.out(tape, context.attend(layer, q, k, v, origin, at.here).reshaped(x.shape()));
 }
 
@@ -136,20 +139,20 @@ Tensor Wan::forward(Context& context, const Input& in) {
   const std::int64_t batch = in.latents.dim(0), places = grid[1] * grid[2];
   const std::vector<std::int64_t> cuts = cuts_between(in.given_frames, grid[0]);
   const std::vector<std::int32_t> order = context.order(grid, cuts);
-  auto angles = tape::rope_3d(grid[0], grid[1], grid[2], c.head_dim, c.rope_theta);
+  auto angles = kernels::rope_3d(grid[0], grid[1], grid[2], c.head_dim, c.rope_theta);
   if (!order.empty()) angles = reorder(*angles, order);
   angles->heads = c.heads - c.heads_without_rope;
   Positions at{angles, angles, {}};
   comm::Comm* const sequence =
       context.team != nullptr && context.team->sequence().size() > 1 ? &context.team->sequence() : nullptr;
-  const layout::Cut cut = layout::even_cut(grid[0] * places, sequence != nullptr ? sequence->size() : 1);
+  const layout::Cut cut = context.resting_tokens(grid[0] * places, sequence != nullptr ? sequence->size() : 1);
   if (sequence != nullptr) {
     std::vector<std::int32_t> own(static_cast<std::size_t>(cut.size(sequence->rank())));
     std::iota(own.begin(), own.end(), static_cast<std::int32_t>(cut.begin(sequence->rank())));
     auto own_angles = reorder(*angles, own);
     own_angles->heads = angles->heads;
     at.own = own_angles;
-    at.here.tokens = cut;
+    at.here = TokensHere{cut};
   }
 
   // One modulation an item, or one a frame where some frames are given.

@@ -22,8 +22,8 @@ class Wan : public Denoiser {
   Tensor forward(Context& context, const Input& input) override;
 
  private:
-  struct Positions {                                   // of the tokens
-    std::shared_ptr<const tape::RopeAngles> own, all;  // of this rank, of all ranks
+  struct Positions {                                      // of the tokens
+    std::shared_ptr<const kernels::RopeAngles> own, all;  // of this rank, of all ranks
     Here here;
   };
   struct Attention {

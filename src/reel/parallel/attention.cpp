@@ -11,7 +11,11 @@ lists::ListsView Share::of(const lists::ListsView& whole) const {
 }
 
 Share share_of(Team& team, const layout::Cut& tokens, std::int64_t heads) {
-  const int per_group = team.ulysses().size(), first = team.ring().rank() * per_group, u = team.ulysses().rank();
+  return share_of(team, team.sequence().rank(), tokens, heads);
+}
+
+Share share_of(Team& team, int rank, const layout::Cut& tokens, std::int64_t heads) {
+  const int per_group = team.ulysses().size(), u = rank % per_group, first = rank - u;
   const layout::Cut cut = layout::even_cut(heads, per_group);
   return {cut.begin(u), cut.end(u), tokens.begin(first), tokens.end(first + per_group - 1)};
 }

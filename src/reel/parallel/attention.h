@@ -20,6 +20,8 @@ struct Share {
 };
 // `tokens` is cut over team.sequence(); `heads` are those of the model.
 Share share_of(Team& team, const layout::Cut& tokens, std::int64_t heads);
+// What rank `rank` of the sequence group computes.
+Share share_of(Team& team, int rank, const layout::Cut& tokens, std::int64_t heads);
 
 // q, k, v [batch, own tokens, heads, head_dim]; `tokens` is cut over team.sequence(). `lists` are of these batch items,
 // of the heads and queries of share_of(team, tokens, heads) and of all keys; {} on every rank: all keys.

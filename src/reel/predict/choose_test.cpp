@@ -21,7 +21,7 @@ using testing::Layer;
 // Gives q and k themselves, times a factor.
 class Itself final : public Predictor {
  public:
-  Itself(const ModelHeads& shape, float q_factor) : shape_(shape), q_factor_(q_factor) {}
+  Itself(const ModelHeads& shape, float q_factor) : Predictor(shape), q_factor_(q_factor) {}
   bool knows(int) const override { return true; }
   std::int64_t rank(int, std::int64_t) const override { return shape_.head_dim; }
   void predict(const Seen& seen, std::span<const std::int64_t> heads, std::span<const std::int32_t> rows,
@@ -43,12 +43,12 @@ class Itself final : public Predictor {
     }
   }
   bool learns_always() const override { return false; }
-  void learn(const Seen&, bool, Threads&) override {}
+  Wanted wants(const Origin*, int, std::int64_t, bool) const override { return {}; }
+  void learn_from(const Lesson&, Threads&) override {}
   std::vector<Saved> save() const override { return {}; }
   void load(const SafetensorsFile&) override {}
 
  private:
-  ModelHeads shape_;
   float q_factor_;
 };
 
@@ -65,13 +65,11 @@ struct Choose {
     in.order = &order;
     in.head_dim = 8;
     in.samples = samples;
-    in.sampled = sampled;
     in.members = {{2, 60}, {0, 40}};  // groups of 48, 36, 12 and 9
   }
   KeyLists run(float q_factor = 1) {
     const Itself predictor(shape, q_factor);
-    in.predictor = &predictor;
-    return choose_keys({0, x.batch, x.tokens, x.q.data(), x.k.data(), nullptr}, in, threads);
+    return choose_keys(predictor, {0, x.batch, x.tokens, x.q.data(), x.k.data(), nullptr}, sampled, in, threads);
   }
 };
 

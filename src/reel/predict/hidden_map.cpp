@@ -18,7 +18,7 @@ constexpr float kNormEps = 1e-6f;
 
 }  // namespace
 
-Turns turns_of(const tape::RopeAngles* angles, std::span<const std::int32_t> picked, const ModelHeads& shape,
+Turns turns_of(const kernels::RopeAngles* angles, std::span<const std::int32_t> picked, const ModelHeads& shape,
                std::span<const std::int32_t> tokens, Threads& threads) {
   const std::size_t pairs = picked.size() / 2, turned = pairs / sized(shape.heads) * sized(turned_heads(angles, shape));
   if (turned == 0) return {};
@@ -44,23 +44,23 @@ Turns turns_of(const tape::RopeAngles* angles, std::span<const std::int32_t> pic
   return turns;
 }
 
-HiddenMap::HiddenMap(const Source& source, std::span<const std::int32_t> picked, const ModelHeads& shape,
+HiddenMap::HiddenMap(const Projection& source, std::span<const std::int32_t> picked, const ModelHeads& shape,
                      std::span<const float> learnt)
     : width_(learnt.size() / picked.size() - 2),
       weight_(picked.size() * width_),
       bias_(picked.size()),
       gain_(picked.size()),
-      norm_(source.norm != nullptr ? picked.size() : 0) {
+      norm_(source.norm.empty() ? 0 : picked.size()) {
   const float unit = 1.0f / std::sqrt(static_cast<float>(width_));
   const std::size_t rank = picked.size() / sized(shape.heads);
   for (std::size_t i = 0; i < picked.size(); ++i) {
     const std::size_t row = i / rank * sized(shape.head_dim) + sized(picked[i]);
-    const float* from = source.weight->value + row * width_;
+    const float* from = source.weight + row * width_;
     const float* own = learnt.data() + i * (width_ + 2);
     for (std::size_t j = 0; j < width_; ++j) weight_[i * width_ + j] = from[j] + unit * own[j];
-    bias_[i] = (source.bias != nullptr ? source.bias->value[row] : 0.0f) + own[width_];
-    if (source.norm == nullptr) continue;
-    norm_[i] = source.norm->value[row % sized(source.norm->size())];
+    bias_[i] = (source.bias != nullptr ? source.bias[row] : 0.0f) + own[width_];
+    if (source.norm.empty()) continue;
+    norm_[i] = source.norm[row % source.norm.size()];
     gain_[i] = norm_[i] * own[width_ + 1];
   }
 }

@@ -27,15 +27,12 @@ namespace reel::predict {
 struct Turns {
   Buffer<float> cos, sin;  // [tokens][numbers / 2]
 };
-Turns turns_of(const tape::RopeAngles* angles, std::span<const std::int32_t> picked, const ModelHeads& shape,
+Turns turns_of(const kernels::RopeAngles* angles, std::span<const std::int32_t> picked, const ModelHeads& shape,
                std::span<const std::int32_t> tokens, Threads& threads);
 
 class HiddenMap {
  public:
-  struct Source {  // of the model; null: none
-    const tape::Parameter *weight, *bias, *norm;
-  };
-  HiddenMap(const Source& source, std::span<const std::int32_t> picked, const ModelHeads& shape,
+  HiddenMap(const Projection& source, std::span<const std::int32_t> picked, const ModelHeads& shape,
             std::span<const float> learnt);
 
   std::size_t numbers() const { return bias_.size(); }

@@ -20,19 +20,14 @@ const std::vector<std::int32_t> kHalves = {1, 5, 3, 7, 0, 4, 2, 6, 7, 1, 2, 5};
 const std::vector<std::int32_t> kTokens = {9, 0, 4, 4, 17};
 
 struct Model {
-  explicit Model(kernels::Pairing pairing) : angles(tape::rope_1d(10, kShape.head_dim, 20)) {
+  explicit Model(kernels::Pairing pairing) : angles(kernels::rope_1d(10, kShape.head_dim, 20)) {
     angles->pairing = pairing;
     angles->heads = 2;
-    weight = &parameters.add("weight", {kWidth, kWidth});
-    bias = &parameters.add("bias", {kWidth});
-    norm = &parameters.add("norm", {kWidth});
-    parameters.allocate(tape::Parameters::With::kValues);
     std::uint64_t stream = 20;
-    for (tape::Parameter* each : {weight, bias, norm}) Random(3, stream++).fill_normal(each->values());
+    for (std::vector<float>* each : {&weight, &bias, &norm}) Random(3, stream++).fill_normal(*each);
   }
-  tape::Parameters parameters;
-  tape::Parameter *weight, *bias, *norm;
-  std::shared_ptr<tape::RopeAngles> angles;
+  std::vector<float> weight = std::vector<float>(kWidth * kWidth), bias = std::vector<float>(kWidth), norm = bias;
+  std::shared_ptr<kernels::RopeAngles> angles;
 };
 
 // The formulas of the header, a token at a time.
@@ -45,16 +40,16 @@ std::vector<double> reference(const Model& m, bool bias, bool norm, const std::v
     for (std::size_t i = 0; i < kNumbers; ++i) {
       const std::size_t row = i / kLowRank * 8 + static_cast<std::size_t>(picked[i]);
       const double* own = &learnt[i * (kWidth + 2)];
-      double sum = own[kWidth] + (bias ? static_cast<double>(m.bias->value[row]) : 0.0);
+      double sum = own[kWidth] + (bias ? static_cast<double>(m.bias[row]) : 0.0);
       for (std::size_t j = 0; j < kWidth; ++j) {
-        sum += (static_cast<double>(m.weight->value[row * kWidth + j]) + own[j] / std::sqrt(24.0)) * x[t * kWidth + j];
+        sum += (static_cast<double>(m.weight[row * kWidth + j]) + own[j] / std::sqrt(24.0)) * x[t * kWidth + j];
       }
       u.push_back(sum);
       squares += sum * sum;
     }
     for (std::size_t i = 0; i < kNumbers && norm; ++i) {
       const std::size_t row = i / kLowRank * 8 + static_cast<std::size_t>(picked[i]);
-      u[i] *= static_cast<double>(m.norm->value[row]) * learnt[i * (kWidth + 2) + kWidth + 1] /
+      u[i] *= static_cast<double>(m.norm[row]) * learnt[i * (kWidth + 2) + kWidth + 1] /
               std::sqrt(squares / kNumbers + 1e-6);
     }
     for (std::size_t i = 0; i < 2 * kLowRank; i += 2) {
@@ -78,7 +73,9 @@ void check(kernels::Pairing pairing, bool bias, bool norm) {
   for (const int count : {1, 3}) {
     Threads threads(count);
     const Turns turns = turns_of(m.angles.get(), picked, kShape, kTokens, threads);
-    const HiddenMap map({m.weight, bias ? m.bias : nullptr, norm ? m.norm : nullptr}, picked, kShape, learnt);
+    const HiddenMap map(
+        {m.weight.data(), bias ? m.bias.data() : nullptr, norm ? std::span(m.norm) : std::span<const float>()}, picked,
+        kShape, learnt);
     HiddenMap::Kept kept;
     std::vector<float> y(c.size()), dy(c.begin(), c.end()), gradient(learnt.size(), NAN);
     const kernels::ConstRows rows(x.data(), kTokens.size(), kWidth);

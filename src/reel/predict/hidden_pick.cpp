@@ -18,21 +18,14 @@ struct Looked {
   Buffer<float> q, k;
 };
 
-Looked look(const Seen& seen, std::int64_t width) {
-  const std::int64_t step = std::max<std::int64_t>(1, seen.all_tokens() / kLookedTokens);
-  std::vector<std::int32_t> tokens;
-  for (std::int64_t t = 0; t < seen.all_tokens(); t += step) tokens.push_back(static_cast<std::int32_t>(t));
+Looked look(const float* q, const float* k, std::int64_t all, std::int64_t width) {
+  const std::int64_t step = std::max<std::int64_t>(1, all / kLookedTokens), tokens = (all + step - 1) / step;
   const auto rows = [&](const float* x) {
-    if (seen.ranks != nullptr) return seen.ranks->first_clip(x, width, tokens);
-    Buffer<float> some(tokens.size() * sized(width));
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      std::copy_n(x + tokens[i] * width, width, some.data() + i * sized(width));
-    }
+    Buffer<float> some(sized(tokens * width));
+    for (std::int64_t i = 0; i < tokens; ++i) std::copy_n(x + i * step * width, width, some.data() + i * width);
     return some;
   };
-  Looked looked{static_cast<std::int64_t>(tokens.size()), rows(seen.q), {}};
-  looked.k = rows(seen.k);
-  return looked;
+  return {tokens, rows(q), rows(k)};
 }
 
 double energy(const Looked& looked, const ModelHeads& shape, std::int64_t head, std::span<const std::int32_t> numbers) {
@@ -60,7 +53,7 @@ double energy(const Looked& looked, const ModelHeads& shape, std::int64_t head, 
 }
 
 // The numbers of a head that its entry i stands for.
-std::vector<std::int32_t> numbers_of(std::int64_t i, bool turned, const tape::RopeAngles* angles,
+std::vector<std::int32_t> numbers_of(std::int64_t i, bool turned, const kernels::RopeAngles* angles,
                                      const ModelHeads& shape) {
   const auto at = static_cast<std::int32_t>(i), half = static_cast<std::int32_t>(shape.head_dim / 2);
   if (!turned) return {at};
@@ -75,7 +68,7 @@ struct Candidate {
 };
 
 // Of one head, those that count most first.
-std::vector<Candidate> candidates(std::span<const float> energies, const tape::RopeAngles* angles,
+std::vector<Candidate> candidates(std::span<const float> energies, const kernels::RopeAngles* angles,
                                   const ModelHeads& shape, std::int64_t head) {
   const bool turned = head < turned_heads(angles, shape);
   std::vector<Candidate> all;
@@ -88,14 +81,14 @@ std::vector<Candidate> candidates(std::span<const float> energies, const tape::R
 
 }  // namespace
 
-std::int64_t turned_heads(const tape::RopeAngles* angles, const ModelHeads& shape) {
+std::int64_t turned_heads(const kernels::RopeAngles* angles, const ModelHeads& shape) {
   if (angles == nullptr) return 0;
   return angles->heads < 0 ? shape.heads : std::min(angles->heads, shape.heads);
 }
 
-std::vector<float> energies(const Seen& seen, const ModelHeads& shape) {
-  const tape::RopeAngles* angles = seen.origin->rope;
-  const Looked looked = look(seen, shape.heads * shape.head_dim);
+std::vector<float> energies(const float* q, const float* k, std::int64_t tokens, const kernels::RopeAngles* angles,
+                            const ModelHeads& shape) {
+  const Looked looked = look(q, k, tokens, shape.heads * shape.head_dim);
   std::vector<float> all(sized(shape.heads * shape.head_dim), 0.0f);
   for (std::int64_t h = 0; h < shape.heads; ++h) {
     const bool turned = h < turned_heads(angles, shape);
@@ -107,8 +100,8 @@ std::vector<float> energies(const Seen& seen, const ModelHeads& shape) {
   return all;
 }
 
-std::vector<std::int32_t> pick(std::span<const float> energies, const tape::RopeAngles* angles, const ModelHeads& shape,
-                               std::int64_t rank) {
+std::vector<std::int32_t> pick(std::span<const float> energies, const kernels::RopeAngles* angles,
+                               const ModelHeads& shape, std::int64_t rank) {
   std::vector<std::int32_t> picked;
   for (std::int64_t h = 0; h < shape.heads; ++h) {
     const std::vector<Candidate> best = candidates(energies, angles, shape, h);
@@ -119,7 +112,7 @@ std::vector<std::int32_t> pick(std::span<const float> energies, const tape::Rope
   return picked;
 }
 
-std::vector<std::size_t> pick_again(std::span<const float> energies, const tape::RopeAngles* angles,
+std::vector<std::size_t> pick_again(std::span<const float> energies, const kernels::RopeAngles* angles,
                                     const ModelHeads& shape, std::vector<std::int32_t>& picked) {
   const std::size_t rank = picked.size() / sized(shape.heads);
   std::vector<std::size_t> changed;

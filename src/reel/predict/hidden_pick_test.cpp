@@ -14,12 +14,11 @@ using Picked = std::vector<std::int32_t>;
 
 // Queries of size one and keys of size 0.1, but for what a test changes.
 struct Numbers {
-  Numbers() : q(kPickTokens * kPickWidth), k(kPickTokens * kPickWidth), angles(tape::rope_1d(10, 8, 20)) {
+  Numbers() : q(kPickTokens * kPickWidth), k(kPickTokens * kPickWidth), angles(kernels::rope_1d(10, 8, 20)) {
     Random(1).fill_normal(q);
     Random(2).fill_normal(k);
     for (float& value : k) value *= 0.1f;
     angles->heads = 2;
-    origin.rope = angles.get();
   }
   static void scale(std::vector<float>& x, std::int64_t head, std::int64_t number, float by, float plus = 0) {
     for (std::int64_t t = 0; t < kPickTokens; ++t) {
@@ -27,15 +26,14 @@ struct Numbers {
       value = by * value + plus;
     }
   }
-  std::vector<float> seen() const { return energies({0, 1, kPickTokens, q.data(), k.data(), &origin}, kPickShape); }
+  std::vector<float> seen() const { return energies(q.data(), k.data(), kPickTokens, angles.get(), kPickShape); }
   Picked picks(std::int64_t rank) const { return pick(seen(), angles.get(), kPickShape, rank); }
   std::vector<std::size_t> picks_again(Picked& picked) const {
     return pick_again(seen(), angles.get(), kPickShape, picked);
   }
 
   std::vector<float> q, k;
-  std::shared_ptr<tape::RopeAngles> angles;
-  Origin origin;
+  std::shared_ptr<kernels::RopeAngles> angles;
 };
 
 TEST(Pick, TakesWhatChangesTheScoresFromKeyToKey) {

@@ -46,28 +46,10 @@ Buffer<float> gathered(const float* x, std::int64_t tokens, std::int64_t width, 
   return out;
 }
 
-// All tokens of the first clip, and some of them, of x [clips][tokens here][width].
-struct FirstClip {
-  const float* data = nullptr;
-  Buffer<float> held = {};  // where it came from other ranks
-};
-FirstClip first_clip(const Seen& seen, const float* x, std::int64_t width) {
-  if (seen.ranks == nullptr) return {x};
-  FirstClip clip;
-  clip.held = seen.ranks->first_clip(x, width, tokens_from(0, seen.all_tokens()));
-  clip.data = clip.held.data();
-  return clip;
-}
-Buffer<float> first_clip(const Seen& seen, const float* x, std::int64_t width, std::span<const std::int32_t> rows,
-                         Threads& threads) {
-  return seen.ranks != nullptr ? seen.ranks->first_clip(x, width, rows)
-                               : gathered(x, seen.tokens, width, rows, threads);
-}
-
 }  // namespace
 
 HiddenPredictor::HiddenPredictor(const ModelHeads& shape, std::int64_t rank, std::uint64_t seed)
-    : shape_(shape),
+    : Predictor(shape),
       rank_(rank == 0 ? default_rank(shape.head_dim) : std::min(rank + rank % 2, shape.head_dim)),
       width_(shape.heads * shape.head_dim),
       seed_(seed),
@@ -75,39 +57,54 @@ HiddenPredictor::HiddenPredictor(const ModelHeads& shape, std::int64_t rank, std
 
 std::size_t HiddenPredictor::side_floats() const { return sized(shape_.heads * rank_ * (width_ + 2)); }
 
-bool HiddenPredictor::fits(const Seen& seen) const {
-  return seen.origin != nullptr && seen.origin->hidden && seen.origin->hidden.width() == width_;
-}
+bool HiddenPredictor::fits(const Origin* origin) const { return origin != nullptr && origin->width == width_; }
 
-HiddenMap HiddenPredictor::map(const Seen& seen, const Layer& layer, int side) const {
-  const Origin& o = *seen.origin;
-  return HiddenMap(side == 0 ? HiddenMap::Source{o.wq, o.bq, o.norm_q} : HiddenMap::Source{o.wk, o.bk, o.norm_k},
-                   layer.picked, shape_,
+HiddenMap HiddenPredictor::map(const Origin& origin, const Layer& layer, int side) const {
+  return HiddenMap(side == 0 ? origin.q : origin.k, layer.picked, shape_,
                    std::span<const float>(layer.learnt).subspan(sized(side) * side_floats(), side_floats()));
 }
 
+// Queries spread over the clip, others in every pass.
+std::vector<std::int32_t> HiddenPredictor::queries(int layer, std::int64_t tokens) const {
+  const std::int64_t queries = std::min(kLearntQueries, tokens), updates = layers_[sized(layer)].updates;
+  const Random random(seed_, static_cast<std::uint64_t>(layer));
+  std::vector<std::int32_t> rows;
+  for (std::int64_t i = 0; i < queries; ++i) {
+    const std::int64_t first = i * tokens / queries, end = (i + 1) * tokens / queries;
+    const std::uint64_t draw =
+        random.below(static_cast<std::uint64_t>(updates * kLearntQueries + i), static_cast<std::uint64_t>(end - first));
+    rows.push_back(static_cast<std::int32_t>(first + static_cast<std::int64_t>(draw)));
+  }
+  return rows;
+}
+
+Wanted HiddenPredictor::wants(const Origin* origin, int layer, std::int64_t tokens, bool profiled) const {
+  if (!fits(origin)) return {};
+  const std::vector<std::int32_t> all = tokens_from(0, tokens);
+  return {.q = profiled || !knows(layer) ? all : queries(layer, tokens), .k = all, .hidden = all};
+}
+
 // From the first pass of a layer; what it was where something in it is not finite.
-void HiddenPredictor::start(const Seen& seen, Layer& layer, Threads& threads) const {
-  const std::size_t n = sized(shape_.heads * rank_), stride = sized(width_ + 2), tokens = sized(seen.all_tokens());
-  const FirstClip q = first_clip(seen, seen.q, width_), k = first_clip(seen, seen.k, width_);
-  const FirstClip hidden = first_clip(seen, seen.origin->hidden.data(), width_);
-  for (const FirstClip* values : {&q, &k, &hidden}) {
-    if (kernels::any_not_finite({values->data, tokens * sized(width_)}, threads)) return;
+void HiddenPredictor::start(const Lesson& lesson, Layer& layer, Threads& threads) const {
+  const std::size_t n = sized(shape_.heads * rank_), stride = sized(width_ + 2), tokens = sized(lesson.tokens);
+  const kernels::RopeAngles* rope = lesson.origin->rope;
+  for (const float* values : {lesson.q, lesson.k, lesson.hidden}) {
+    if (kernels::any_not_finite({values, tokens * sized(width_)}, threads)) return;
   }
   Layer fresh;
-  fresh.energies = energies(seen, shape_);
-  fresh.picked = pick(fresh.energies, seen.origin->rope, shape_, rank_);
+  fresh.energies = energies(lesson.q, lesson.k, lesson.tokens, rope, shape_);
+  fresh.picked = pick(fresh.energies, rope, shape_, rank_);
   fresh.learnt = Buffer<float>::zeros(2 * side_floats());
   fresh.first = Buffer<float>::zeros(2 * side_floats());
   fresh.second = Buffer<float>::zeros(2 * side_floats());
   for (std::size_t i = 0; i < 2 * n; ++i) fresh.learnt[(i + 1) * stride - 1] = 1;
   // The picked numbers are larger than those they stand for in the norm: a gain for each head makes up for it.
-  const Turns turns = turns_of(seen.origin->rope, fresh.picked, shape_, tokens_from(0, seen.all_tokens()), threads);
+  const Turns turns = turns_of(rope, fresh.picked, shape_, tokens_from(0, lesson.tokens), threads);
   Buffer<float> y(tokens * n);
   for (int side = 0; side < 2; ++side) {
     HiddenMap::Kept kept;
-    map(seen, fresh, side).forward({hidden.data, tokens, sized(width_)}, turns, y.data(), kept, threads);
-    const float* truth = side == 0 ? q.data : k.data;
+    map(*lesson.origin, fresh, side).forward({lesson.hidden, tokens, sized(width_)}, turns, y.data(), kept, threads);
+    const float* truth = side == 0 ? lesson.q : lesson.k;
     for (std::size_t h = 0; h < sized(shape_.heads); ++h) {
       double wanted = 0, got = 0;
       for (std::size_t i = h * sized(rank_); i < (h + 1) * sized(rank_); ++i) {
@@ -127,31 +124,25 @@ void HiddenPredictor::start(const Seen& seen, Layer& layer, Threads& threads) co
   layer = std::move(fresh);
 }
 
-void HiddenPredictor::learn(const Seen& seen, bool profiled, Threads& threads) {
-  if (!fits(seen)) return;
-  Layer& layer = layers_[sized(seen.layer)];
-  if (!knows(seen.layer)) start(seen, layer, threads);
-  if (!knows(seen.layer)) return;
+void HiddenPredictor::learn_from(const Lesson& lesson, Threads& threads) {
+  if (!fits(lesson.origin)) return;
+  Layer& layer = layers_[sized(lesson.layer)];
+  if (!knows(lesson.layer)) start(lesson, layer, threads);
+  if (!knows(lesson.layer)) return;
 
-  // Queries spread over the clip, others in every pass.
-  const std::int64_t tokens = seen.all_tokens(), queries = std::min(kLearntQueries, tokens);
-  const Random random(seed_, static_cast<std::uint64_t>(seen.layer));
-  std::vector<std::int32_t> rows;
-  for (std::int64_t i = 0; i < queries; ++i) {
-    const std::int64_t first = i * tokens / queries, end = (i + 1) * tokens / queries;
-    const std::uint64_t draw = random.below(static_cast<std::uint64_t>(layer.updates * kLearntQueries + i),
-                                            static_cast<std::uint64_t>(end - first));
-    rows.push_back(static_cast<std::int32_t>(first + static_cast<std::int64_t>(draw)));
-  }
-
-  const FirstClip hidden = first_clip(seen, seen.origin->hidden.data(), width_), k = first_clip(seen, seen.k, width_);
-  const Buffer<float> hidden_q = gathered(hidden.data, tokens, width_, rows, threads);
-  const Buffer<float> true_q = first_clip(seen, seen.q, width_, rows, threads);
+  const std::int64_t tokens = lesson.tokens;
+  const std::vector<std::int32_t> rows = queries(lesson.layer, tokens);
+  const auto count = static_cast<std::int64_t>(rows.size());
+  std::vector<std::int32_t> at = rows;  // of these in lesson.q
+  if (!lesson.q_tokens.empty()) at = tokens_from(0, count);
+  const Buffer<float> hidden_q = gathered(lesson.hidden, tokens, width_, rows, threads);
+  const Buffer<float> true_q = gathered(lesson.q, lesson.q_tokens.empty() ? tokens : count, width_, at, threads);
   const kernels::ConstRows x_q(hidden_q.data(), rows.size(), sized(width_));
-  const kernels::ConstRows x_k(hidden.data, sized(tokens), sized(width_));
-  const Turns turns_q = turns_of(seen.origin->rope, layer.picked, shape_, rows, threads);
-  const Turns turns_k = turns_of(seen.origin->rope, layer.picked, shape_, tokens_from(0, tokens), threads);
-  const HiddenMap map_q = map(seen, layer, 0), map_k = map(seen, layer, 1);
+  const kernels::ConstRows x_k(lesson.hidden, sized(tokens), sized(width_));
+  const kernels::RopeAngles* rope = lesson.origin->rope;
+  const Turns turns_q = turns_of(rope, layer.picked, shape_, rows, threads);
+  const Turns turns_k = turns_of(rope, layer.picked, shape_, tokens_from(0, tokens), threads);
+  const HiddenMap map_q = map(*lesson.origin, layer, 0), map_k = map(*lesson.origin, layer, 1);
   HiddenMap::Kept kept_q, kept_k;
   Buffer<float> low_q(rows.size() * map_q.numbers()), low_k(sized(tokens) * map_k.numbers());
   map_q.forward(x_q, turns_q, low_q.data(), kept_q, threads);
@@ -161,10 +152,10 @@ void HiddenPredictor::learn(const Seen& seen, bool profiled, Threads& threads) {
   distil({.heads = shape_.heads,
           .head_dim = shape_.head_dim,
           .rank = rank_,
-          .queries = queries,
+          .queries = count,
           .keys = tokens,
           .q = true_q.data(),
-          .k = k.data,
+          .k = lesson.k,
           .low_q = low_q.data(),
           .low_k = low_k.data()},
          dlow_q.data(), dlow_k.data(), threads);
@@ -181,19 +172,19 @@ void HiddenPredictor::learn(const Seen& seen, bool profiled, Threads& threads) {
                        .grad_scale = norm > kClip ? kClip / norm : 1.0,
                        .step = ++layer.updates},
                       layer.learnt, gradient, layer.first, layer.second, threads);
-  if (profiled) exchange(seen, layer);
+  if (lesson.profiled) exchange(lesson, layer);
 }
 
 // Pairs by what they have come to count, on average: clips differ.
-void HiddenPredictor::exchange(const Seen& seen, Layer& layer) const {
+void HiddenPredictor::exchange(const Lesson& lesson, Layer& layer) const {
   const std::size_t stride = sized(width_ + 2);
-  const std::vector<float> fresh = energies(seen, shape_);
+  const std::vector<float> fresh = energies(lesson.q, lesson.k, lesson.tokens, lesson.origin->rope, shape_);
   if (!std::all_of(fresh.begin(), fresh.end(), [](float x) { return std::isfinite(x); })) return;
   for (std::size_t i = 0; i < fresh.size(); ++i) {
     layer.energies[i] = kEnergyDecay * layer.energies[i] + (1 - kEnergyDecay) * fresh[i];
   }
   // What was learnt for a pair that went is of no use to the one that came; but for the gain, which is the head's.
-  for (const std::size_t place : pick_again(layer.energies, seen.origin->rope, shape_, layer.picked)) {
+  for (const std::size_t place : pick_again(layer.energies, lesson.origin->rope, shape_, layer.picked)) {
     for (std::size_t at = place * stride; at < 2 * side_floats(); at += side_floats()) {
       std::fill_n(layer.learnt.data() + at, stride - 1, 0.0f);
       std::fill_n(layer.first.data() + at, stride, 0.0f);
@@ -204,22 +195,22 @@ void HiddenPredictor::exchange(const Seen& seen, Layer& layer) const {
 
 void HiddenPredictor::predict(const Seen& seen, std::span<const std::int64_t> heads, std::span<const std::int32_t> rows,
                               std::int64_t rank, float* low_q, float* low_k, Threads& threads) const {
-  REEL_CHECK(fits(seen) && knows(seen.layer) && rank >= rank_);
+  REEL_CHECK(fits(seen.origin) && knows(seen.layer) && rank >= rank_);
   const Layer& layer = layers_[sized(seen.layer)];
   for (int side = 0; side < 2; ++side) {
-    std::vector<std::int32_t> tokens = tokens_from(seen.first(), seen.tokens);
+    std::vector<std::int32_t> tokens = tokens_from(seen.first, seen.tokens);
     if (side == 0) {
       tokens.assign(rows.begin(), rows.end());
-      for (std::int32_t& token : tokens) token += static_cast<std::int32_t>(seen.first());
+      for (std::int32_t& token : tokens) token += static_cast<std::int32_t>(seen.first);
     }
     const Turns turns = turns_of(seen.origin->rope, layer.picked, shape_, tokens, threads);
-    const HiddenMap low = map(seen, layer, side);
+    const HiddenMap low = map(*seen.origin, layer, side);
     float* out = side == 0 ? low_q : low_k;
     if (rank > rank_) std::fill_n(out, sized(seen.batch) * heads.size() * tokens.size() * sized(rank), 0.0f);
     Buffer<float> y(tokens.size() * low.numbers());
     HiddenMap::Kept kept;
     for (std::int64_t b = 0; b < seen.batch; ++b) {
-      const float* x = seen.origin->hidden.data() + b * seen.tokens * width_;
+      const float* x = seen.origin->hidden + b * seen.tokens * width_;
       const Buffer<float> some = side == 0 ? gathered(x, seen.tokens, width_, rows, threads) : Buffer<float>();
       low.forward({side == 0 ? some.data() : x, tokens.size(), sized(width_)}, turns, y.data(), kept, threads);
       for (const std::int64_t h : heads) {

@@ -27,7 +27,8 @@ class HiddenPredictor final : public Predictor {
   // One step of AdamW, taken at once; where `profiled`, pairs may be exchanged, too. A pass whose gradient is not
   // finite changes nothing.
   bool learns_always() const override { return true; }
-  void learn(const Seen& seen, bool profiled, Threads& threads) override;
+  Wanted wants(const Origin* origin, int layer, std::int64_t tokens, bool profiled) const override;
+  void learn_from(const Lesson& lesson, Threads& threads) override;
   std::vector<Saved> save() const override;
   void load(const SafetensorsFile& file) override;
 
@@ -39,12 +40,12 @@ class HiddenPredictor final : public Predictor {
     std::int64_t updates = 0;
   };
   std::size_t side_floats() const;  // of one side in `learnt`
-  bool fits(const Seen& seen) const;
-  HiddenMap map(const Seen& seen, const Layer& layer, int side) const;
-  void start(const Seen& seen, Layer& layer, Threads& threads) const;
-  void exchange(const Seen& seen, Layer& layer) const;
+  bool fits(const Origin* origin) const;
+  std::vector<std::int32_t> queries(int layer, std::int64_t tokens) const;  // that the next pass is learnt from
+  HiddenMap map(const Origin& origin, const Layer& layer, int side) const;
+  void start(const Lesson& lesson, Layer& layer, Threads& threads) const;
+  void exchange(const Lesson& lesson, Layer& layer) const;
 
-  ModelHeads shape_;
   std::int64_t rank_, width_;
   std::uint64_t seed_;
   std::vector<Layer> layers_;

@@ -65,7 +65,7 @@ TEST(HiddenPredictor, AtFullRankBeginsWithTheTrueScores) {
 class RandomProjection final : public Predictor {
  public:
   explicit RandomProjection(const ModelHeads& shape)
-      : shape_(shape), projection_(static_cast<std::size_t>(kRank * shape.head_dim)) {
+      : Predictor(shape), projection_(static_cast<std::size_t>(kRank * shape.head_dim)) {
     Random(11).fill_normal(projection_);
   }
   bool knows(int) const override { return true; }
@@ -78,7 +78,8 @@ class RandomProjection final : public Predictor {
     }
   }
   bool learns_always() const override { return false; }
-  void learn(const Seen&, bool, Threads&) override {}
+  Wanted wants(const Origin*, int, std::int64_t, bool) const override { return {}; }
+  void learn_from(const Lesson&, Threads&) override {}
   std::vector<Saved> save() const override { return {}; }
   void load(const SafetensorsFile&) override {}
 
@@ -91,7 +92,6 @@ class RandomProjection final : public Predictor {
     }
     return out;
   }
-  ModelHeads shape_;
   std::vector<float> projection_;
 };
 

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "reel/base/random.h"
+#include "reel/kernels/gemm.h"
+#include "reel/kernels/norm.h"
 #include "reel/predict/predictor.h"
 
 namespace reel::predict::testing {
@@ -25,28 +27,22 @@ class WanLayer {
 
   // The last `still` heads are not turned. W_k is close to W_q, as training makes them where attention finds its like.
   WanLayer(std::int64_t heads, std::int64_t head_dim, std::int64_t still, std::uint64_t seed = 1)
-      : shape{1, heads, head_dim}, tape_(threads, pool_, {.gradients = false}) {
+      : shape{1, heads, head_dim} {
     const std::int64_t width = heads * head_dim;
-    for (const char* side : {"q", "k"}) {
-      parameters.add(std::string("w") + side, {width, width});
-      parameters.add(std::string("b") + side, {width});
-      parameters.add(std::string("norm_") + side, {width});
-    }
-    parameters.allocate(tape::Parameters::With::kValues);
-    const auto fill = [&](const char* name, double mean, double scale, std::uint64_t stream) {
-      tape::Parameter& p = *parameters.find(name);
-      Random(seed, stream).fill_normal(p.values());
-      for (float& value : p.values()) value = static_cast<float>(mean + scale * static_cast<double>(value));
+    const auto filled = [&](std::int64_t count, double mean, double scale, std::uint64_t stream) {
+      std::vector<float> values(static_cast<std::size_t>(count));
+      Random(seed, stream).fill_normal(values);
+      for (float& value : values) value = static_cast<float>(mean + scale * static_cast<double>(value));
+      return values;
     };
     const double size = 1 / std::sqrt(static_cast<double>(width));
-    fill("wq", 0, size, 1);
-    fill("wk", 0, 0.3 * size, 2);
-    for (std::int64_t i = 0; i < width * width; ++i) parameters.find("wk")->value[i] += parameters.find("wq")->value[i];
-    fill("bq", 0, 0.3, 3);
-    std::copy_n(parameters.find("bq")->value, width, parameters.find("bk")->value);
-    fill("norm_q", 1.5, 0.3, 4);
-    fill("norm_k", 1.5, 0.3, 5);
-    angles = tape::rope_3d(kGrid, kGrid, kGrid, head_dim, 100);
+    wq = filled(width * width, 0, size, 1);
+    wk = filled(width * width, 0, 0.3 * size, 2);
+    for (std::size_t i = 0; i < wk.size(); ++i) wk[i] += wq[i];
+    bk = bq = filled(width, 0, 0.3, 3);
+    norm_q = filled(width, 1.5, 0.3, 4);
+    norm_k = filled(width, 1.5, 0.3, 5);
+    angles = kernels::rope_3d(kGrid, kGrid, kGrid, head_dim, 100);
     angles->heads = heads - still;
     embedding_.resize(static_cast<std::size_t>(kCode * width));
     Random(seed, 6).fill_normal(embedding_);
@@ -54,7 +50,7 @@ class WanLayer {
 
   struct Clip {
     Origin origin;
-    tape::Tensor q, k;
+    std::vector<float> hidden, q, k;
     Seen seen;
   };
   // Twelve things lie about in space and time, each a code; a token shows the nearest, and has something of its own.
@@ -90,23 +86,15 @@ class WanLayer {
       }
     }
     auto clip = std::make_unique<Clip>();
-    const auto p = [&](const char* name) { return parameters.find(name); };
     if (spoilt) x[5] = NAN;
-    const tape::Tensor raw = tape_.copy_in({batch, kTokens, width}, x);
-    clip->origin = {tape::layer_norm(tape_, raw, {}, 1e-6f),
-                    p("wq"),
-                    p("bq"),
-                    p("norm_q"),
-                    p("wk"),
-                    p("bk"),
-                    p("norm_k"),
-                    angles.get()};
-    const auto side = [&](tape::Parameter* w, tape::Parameter* b, tape::Parameter* norm) {
-      const tape::Tensor y = tape::rms_norm(tape_, tape::linear(tape_, clip->origin.hidden, *w, b), norm, 1e-6f);
-      return tape::rope(tape_, y.reshaped({batch, kTokens, shape.heads, shape.head_dim}), angles);
-    };
-    clip->q = side(p("wq"), p("bq"), p("norm_q"));
-    clip->k = side(p("wk"), p("bk"), p("norm_k"));
+    clip->hidden = x;
+    const std::size_t rows = static_cast<std::size_t>(batch * kTokens), columns = static_cast<std::size_t>(width);
+    kernels::layer_norm({x.data(), rows, columns}, nullptr, nullptr, 1e-6f, {clip->hidden.data(), rows, columns},
+                        nullptr, nullptr, threads);
+    clip->origin = {
+        clip->hidden.data(), width, {wq.data(), bq.data(), norm_q}, {wk.data(), bk.data(), norm_k}, angles.get()};
+    clip->q = numbers(clip->origin.q, clip->hidden);
+    clip->k = numbers(clip->origin.k, clip->hidden);
     clip->seen = {0, batch, kTokens, clip->q.data(), clip->k.data(), &clip->origin};
     return clip;
   }
@@ -145,12 +133,34 @@ class WanLayer {
 
   ModelHeads shape;
   Threads threads{2};
-  tape::Parameters parameters;
-  std::shared_ptr<tape::RopeAngles> angles;
+  std::vector<float> wq, bq, norm_q, wk, bk, norm_k;
+  std::shared_ptr<kernels::RopeAngles> angles;
 
  private:
   static constexpr std::int64_t kCode = 24;
   static constexpr std::size_t kThings = 12;
+
+  // q or k of all tokens.
+  std::vector<float> numbers(const Projection& side, const std::vector<float>& hidden) {
+    const std::size_t width = static_cast<std::size_t>(shape.heads * shape.head_dim), rows = hidden.size() / width;
+    std::vector<float> y(hidden.size());
+    kernels::gemm({.form = kernels::Form::kXWt,
+                   .rows = rows,
+                   .columns = width,
+                   .depth = width,
+                   .a = {hidden.data(), width},
+                   .b = {side.weight, width},
+                   .c = y.data(),
+                   .c_stride = width,
+                   .bias = side.bias},
+                  threads);
+    const kernels::Rows all(y.data(), rows, width);
+    kernels::rms_norm(all, side.norm.data(), 1e-6f, all, nullptr, threads);
+    const auto turned = static_cast<std::size_t>(angles->heads);
+    const kernels::Rows first(y.data(), rows, turned * static_cast<std::size_t>(shape.head_dim), width);
+    if (turned > 0) kernels::rope(first, turned, angles->table(), angles->pairing, first, threads);
+    return y;
+  }
 
   static double dot(const float* a, const float* b, std::int64_t n) { return std::inner_product(a, a + n, b, 0.0); }
   static std::vector<std::size_t> heaviest(const std::vector<double>& scores) {
@@ -173,8 +183,6 @@ class WanLayer {
     return {hits / static_cast<double>(best.size()), mass(chosen) / mass(best)};
   }
 
-  tape::Pool pool_;
-  tape::Tape tape_;
   std::vector<float> embedding_;
 };
 

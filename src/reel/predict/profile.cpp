@@ -62,11 +62,12 @@ std::vector<double> coverage(const CoverageInput& in, const lists::KeyLists& lis
       heads.push_back(1);
       if (lists.dense(b, in.first_head + i)) continue;
       double mass = 0;
-      for (const std::int64_t g : in.groups) {
-        const std::int64_t first = lists.group_starts[static_cast<std::size_t>(g)];
-        const std::int64_t queries = lists.group_starts[static_cast<std::size_t>(g) + 1] - first;
+      for (std::int64_t g = 0; g < lists.groups(); ++g) {
+        const std::int64_t first = in.first_tokens[static_cast<std::size_t>(g)];
+        const std::int64_t queries =
+            lists.group_starts[static_cast<std::size_t>(g) + 1] - lists.group_starts[static_cast<std::size_t>(g)];
         const Buffer<float> weights = group_weights(
-            softmax_rows({in.q + (b * lists.queries() + first) * width + i * in.head_dim,
+            softmax_rows({in.q + (b * keys + first) * width + i * in.head_dim,
                           in.k + b * keys * width + i * in.head_dim, width, width, queries, keys, in.head_dim, scale},
                          threads),
             keys, threads);
@@ -75,7 +76,7 @@ std::vector<double> coverage(const CoverageInput& in, const lists::KeyLists& lis
           mass += static_cast<double>(weights[static_cast<std::size_t>(key)]) / static_cast<double>(queries);
         }
       }
-      heads.back() = mass / static_cast<double>(in.groups.size());
+      heads.back() = mass / static_cast<double>(lists.groups());
     }
   }
   return heads;

@@ -51,12 +51,12 @@ struct ProfileInput {
 
 HeadProfile profile_head(const ProfileInput& in, Threads& threads);
 
-// The share of the true mass that lists cover, mean over the groups asked for: [heads][batch], 1 for dense heads.
+// The share of the true mass that lists cover, mean over their groups: [heads][batch], 1 for dense heads.
 struct CoverageInput {
   std::int64_t batch = 1, first_head = 0, heads = 0, head_dim = 0;
   const float* q = nullptr;  // [batch][tokens][heads][head_dim], heads from the first on
   const float* k = nullptr;
-  std::vector<std::int64_t> groups = {};
+  std::vector<std::int64_t> first_tokens = {};  // of each group of the lists
 };
 std::vector<double> coverage(const CoverageInput& in, const lists::KeyLists& lists, Threads& threads);
 

@@ -74,7 +74,7 @@ void project(const float* rows, std::int64_t stride, std::int64_t count, const s
 }  // namespace
 
 QkPredictor::QkPredictor(const ModelHeads& shape, std::int64_t rank)
-    : shape_(shape), rank_(rank), heads_(sized(shape.layers * shape.heads)), known_(sized(shape.layers), 0.0f) {}
+    : Predictor(shape), rank_(rank), heads_(sized(shape.layers * shape.heads)), known_(sized(shape.layers), 0.0f) {}
 
 void QkPredictor::refresh(Head& head) const {
   head.low = closed_form(head.q, head.k, rank_ > 0 ? rank_ : std::min(kMostRank, shape_.head_dim));
@@ -83,27 +83,31 @@ void QkPredictor::refresh(Head& head) const {
   if (rank < head.low.rank) head.low = closed_form(head.q, head.k, rank);
 }
 
-void QkPredictor::learn(const Seen& seen, bool profiled, Threads& threads) {
-  if (!profiled) return;
-  const std::int64_t dim = shape_.head_dim, tokens = seen.all_tokens(), each = dim * dim + dim;
-  const ClipHeads clip = seen.clip_of(shape_);  // one clip is enough for an average over steps
+std::vector<double> QkPredictor::sums(const ClipHeads& clip, std::int64_t tokens, Threads& threads) const {
+  const std::int64_t dim = shape_.head_dim;
   std::vector<double> sums;
   for (std::int64_t h = 0; h < clip.count; ++h) {
     for (const float* x : {clip.q, clip.k}) add_sums(x + h * dim, clip.count * dim, tokens, dim, sums, threads);
   }
-  if (seen.ranks != nullptr) sums = seen.ranks->share(sums, 2 * each);
+  return sums;
+}
+
+void QkPredictor::learn_from(const Lesson& lesson, Threads&) {
+  if (!lesson.profiled) return;  // one clip is enough for an average over steps
+  const std::int64_t dim = shape_.head_dim, each = sums_per_head() / 2;
   std::vector<Moments> fresh;
   for (std::int64_t i = 0; i < 2 * shape_.heads; ++i) {
-    fresh.push_back(moments_of(std::span<const double>(sums).subspan(sized(i * each), sized(each)), tokens, dim));
+    fresh.push_back(
+        moments_of(std::span<const double>(lesson.sums).subspan(sized(i * each), sized(each)), lesson.tokens, dim));
   }
   if (!std::all_of(fresh.begin(), fresh.end(), finite)) return;
   for (std::int64_t h = 0; h < shape_.heads; ++h) {
-    Head& head = heads_[sized(seen.layer * shape_.heads + h)];
+    Head& head = heads_[sized(lesson.layer * shape_.heads + h)];
     mix(head.q, fresh[sized(2 * h)]);
     mix(head.k, fresh[sized(2 * h + 1)]);
     refresh(head);
   }
-  known_[sized(seen.layer)] = 1;
+  known_[sized(lesson.layer)] = 1;
 }
 
 void QkPredictor::predict(const Seen& seen, std::span<const std::int64_t> heads, std::span<const std::int32_t> rows,

@@ -17,7 +17,11 @@ class QkPredictor final : public Predictor {
   void predict(const Seen& seen, std::span<const std::int64_t> heads, std::span<const std::int32_t> rows,
                std::int64_t rank, float* low_q, float* low_k, Threads& threads) const override;
   bool learns_always() const override { return false; }
-  void learn(const Seen& seen, bool profiled, Threads& threads) override;
+  Wanted wants(const Origin*, int, std::int64_t, bool profiled) const override { return {.sums = profiled}; }
+  // Those of x x^T and of x, for q and for k.
+  std::int64_t sums_per_head() const override { return 2 * (shape_.head_dim * shape_.head_dim + shape_.head_dim); }
+  std::vector<double> sums(const ClipHeads& clip, std::int64_t tokens, Threads& threads) const override;
+  void learn_from(const Lesson& lesson, Threads& threads) override;
   std::vector<Saved> save() const override;
   void load(const SafetensorsFile& file) override;
 
@@ -31,7 +35,6 @@ class QkPredictor final : public Predictor {
   }
   void refresh(Head& head) const;  // the projections from the moments
 
-  ModelHeads shape_;
   std::int64_t rank_;
   std::vector<Head> heads_;
   std::vector<float> known_;  // a layer each: 1 once it has learnt

@@ -7,6 +7,7 @@
 #include "reel/base/error.h"
 #include "reel/base/sized.h"
 #include "reel/lists/controls.h"
+#include "reel/lists/view.h"
 #include "reel/predict/choose.h"
 
 namespace reel::sparsity {
@@ -49,88 +50,100 @@ double Chooser::share_for(int layer, std::int64_t h) const {
   return asked > 0 ? asked : static_cast<double>(controller_.head(layer, h).needed_predicted);
 }
 
-Tensor Chooser::attend(tape::Tape& tape, int layer, const Tensor& q, const Tensor& k, const Tensor& v,
-                       const predict::Origin& origin) {
-  return tape::attention(tape, q, k, v, tape.ghost() ? nullptr : lists(tape, layer, q, k, origin));
-}
-
 std::shared_ptr<const KeyLists> Chooser::lists(tape::Tape& tape, int layer, const Tensor& q, const Tensor& k,
-                                               const predict::Origin& origin, predict::Ranks* ranks) {
-  const predict::Seen seen{layer, q.dim(0), q.dim(1), q.data(), k.data(), &origin, ranks};
-  const std::int64_t tokens = seen.all_tokens(), heads = q.dim(2);
+                                               const predict::Origin& origin, const Spread& spread) {
+  const At at{{layer, q.dim(0), q.dim(1), q.data(), k.data(), &origin, spread.first_token()}, spread, tape.threads()};
+  const std::int64_t tokens = spread.tokens(), heads = q.dim(2);
   REEL_CHECK(tiles_ != nullptr && tiles_->order.tokens() == tokens && layer < shape_.layers);
   again_ = tape.rerunning();
-  batch_ = ranks != nullptr ? ranks->clip_starts[1] : seen.batch;  // the most that a rank has
+  batch_ = spread.most_clips();
   Lists chosen;
   if (!config_.always_dense(layer)) {
-    if (pass.training() && !again_) {
-      tape.run(profile_work(seen), [&] { look(seen, tape.threads()); });
-    }
-    tape.run(choice_work(seen), [&] {
+    if (pass.training() && !again_) tape.run(profile_work(at), [&] { look(at); });
+    tape.run(choice_work(at), [&] {
       const std::optional<Lists>& kept = kept_[sized(layer)];
       chosen = again_ && kept.has_value()                      ? *kept
-               : held_ != nullptr && config_.mode == "dynamic" ? held_lists(seen, tape.threads())
-                                                               : choose(seen, tape.threads());
+               : held_ != nullptr && config_.mode == "dynamic" ? held_lists(at)
+                                                               : choose(at);
     });
   }
   if (again_) return chosen;
-  const double all = static_cast<double>(seen.batch * heads * tokens) * static_cast<double>(tokens);
+  const parallel::Had share = spread.share(tiles_->order);
+  const std::int64_t queries =
+      tiles_->order.group_starts[sized(share.last_group)] - tiles_->order.group_starts[sized(share.first_group)];
+  const double all =
+      static_cast<double>(at.seen.batch * (share.last_head - share.first_head) * queries) * static_cast<double>(tokens);
   pairs_.kept += chosen == nullptr ? all : static_cast<double>(chosen->pairs());
   pairs_.all += all;
   if (controller_.on_lists) {
-    KeyLists own = chosen == nullptr ? lists::dense_lists(seen.batch, heads, tokens, tokens) : *chosen;
-    if (ranks != nullptr) own = ranks->all_clips(own);
-    controller_.on_lists(layer, lists::OrderedLists(std::move(own), tiles_->order.raster, shape_.head_dim));
+    KeyLists everything = chosen == nullptr ? lists::dense_lists(spread.all_clips(), heads, tokens, tokens)
+                                            : spread.whole(*chosen, tiles_->order);
+    controller_.on_lists(layer, lists::OrderedLists(std::move(everything), tiles_->order.raster, shape_.head_dim));
   }
-  // For a recomputed part, which keeps its input: lists no larger than that are kept too, others chosen again. The
-  // ranks of a sequence group have the same lists and must do the same, however the tokens are cut.
-  const auto parts = static_cast<double>(ranks != nullptr ? ranks->token_starts.size() - 1 : 1);
-  const double input = 4.0 * static_cast<double>(seen.batch * tokens * heads * q.dim(3)) / parts;
-  if (pass.training() && (chosen == nullptr || bytes(*chosen) <= input)) kept_[sized(layer)] = chosen;
+  if (!pass.training()) return chosen;
+  // For a recomputed part, which keeps its input: lists no larger than that are kept too, others chosen again, by all
+  // ranks alike.
+  const double input = 4.0 * static_cast<double>(at.seen.batch * tokens * heads * q.dim(3)) / spread.parts();
+  double size = chosen == nullptr ? 0 : bytes(*chosen) / input;
+  if (chosen != nullptr) spread.largest({&size, 1});
+  if (size <= 1) kept_[sized(layer)] = chosen;
   return chosen;
 }
 
-// The scores of the sparse heads; controls score nothing.
-work::Selection Chooser::choice_work(const predict::Seen& seen) const {
-  work::Selection work{.kind = work::Selection::Kind::kChoice, .keys = seen.all_tokens()};
-  for (std::int64_t h = 0; config_.mode == "dynamic" && h < shape_.heads; ++h) {
-    const Head& head = controller_.head(seen.layer, h);
+// The scores of the sparse heads that this rank chooses for; controls score nothing.
+work::Selection Chooser::choice_work(const At& at) const {
+  work::Selection work{.kind = work::Selection::Kind::kChoice, .keys = at.spread.tokens()};
+  const parallel::Had share = at.spread.share(tiles_->order);
+  for (std::int64_t h = share.first_head; config_.mode == "dynamic" && h < share.last_head; ++h) {
+    const Head& head = controller_.head(at.seen.layer, h);
     if (head.sparse == 0) continue;
-    work.rows += seen.batch * tiles_->order.groups() * static_cast<std::int64_t>(head.samples);
+    work.rows += at.seen.batch * (share.last_group - share.first_group) * static_cast<std::int64_t>(head.samples);
     work.width = std::max(work.width, static_cast<std::int64_t>(head.rank));
   }
   return work;
 }
 
-Chooser::Lists Chooser::choose(const predict::Seen& seen, Threads& threads) {
-  if (config_.mode == "dynamic") return dynamic_lists(seen, threads);
+Chooser::Lists Chooser::part_of(const At& at, const KeyLists& whole) const {
+  const parallel::Had share = at.spread.share(tiles_->order);
+  return std::make_shared<KeyLists>(
+      lists::copy_of(lists::ListsView(whole)
+                         .some_heads(share.first_head, share.last_head)
+                         .some_queries(tiles_->order.group_starts[sized(share.first_group)],
+                                       tiles_->order.group_starts[sized(share.last_group)])));
+}
+
+Chooser::Lists Chooser::choose(const At& at) {
+  if (config_.mode == "dynamic") return dynamic_lists(at);
   if (pass.step < config_.start) return nullptr;
+  const lists::TokenOrder& order = tiles_->order;
   const double share = config_.control_keys();
+  const std::int64_t batch = at.seen.batch;
   if (config_.mode == "random") {
     const std::uint64_t seed = controller_.options_.seed * 1000003 + static_cast<std::uint64_t>(pass.step) * 1009 +
-                               static_cast<std::uint64_t>(seen.layer);
-    // Drawn one clip after another: those of other ranks, too.
-    const std::int64_t before = seen.ranks != nullptr ? seen.ranks->clip_starts[sized(seen.ranks->group)] : 0;
-    return std::make_shared<KeyLists>(
-        lists::random_own_lists(tiles_->order, seen.batch, shape_.heads, share, seed, tiles_->always, before));
+                               static_cast<std::uint64_t>(at.seen.layer);
+    // Drawn one clip after another, those of other ranks too.
+    return part_of(
+        at, lists::random_own_lists(order, batch, shape_.heads, share, seed, tiles_->always, at.spread.first_clip()));
   }
   if (config_.mode == "static") {
-    if (!has_averages(seen.layer)) return nullptr;
-    return std::make_shared<KeyLists>(static_lists(seen.layer, seen.batch));
+    if (!has_averages(at.seen.layer)) return nullptr;
+    return part_of(at, static_lists(at.seen.layer, batch));
   }
-  if (controller_.fixed_ == nullptr || controller_.fixed_->batch != seen.batch) {
-    controller_.fixed_ = std::make_shared<KeyLists>(
-        config_.mode == "own" ? lists::own_lists(tiles_->order, seen.batch, shape_.heads, tiles_->always)
-                              : lists::window_lists(tiles_->order, seen.batch, shape_.heads, share, tiles_->always));
+  if (controller_.fixed_ == nullptr || controller_.fixed_->batch != batch) {
+    controller_.fixed_ =
+        part_of(at, config_.mode == "own" ? lists::own_lists(order, batch, shape_.heads, tiles_->always)
+                                          : lists::window_lists(order, batch, shape_.heads, share, tiles_->always));
   }
   return controller_.fixed_;
 }
 
-Chooser::Lists Chooser::dynamic_lists(const predict::Seen& seen, Threads& threads) {
-  const int layer = seen.layer;
-  // Heads that score the same number of queries are chosen for together. Whole tiles where they are cheaper for the
-  // layer: they need more keys for the same mass, each of them for less.
+// Heads that score the same number of queries are chosen for together. Every rank predicts for its tokens, and chooses
+// for its heads and groups.
+Chooser::Lists Chooser::dynamic_lists(const At& at) {
+  const int layer = at.seen.layer;
+  const lists::TokenOrder& order = tiles_->order;
   std::map<std::int64_t, std::vector<predict::ChosenHead>> by_samples;
+  // Whole tiles where they are cheaper for the layer: they need more keys for the same mass, each of them for less.
   double tokens_cost = 0, tiles_cost = 0;
   for (std::int64_t h = 0; h < shape_.heads; ++h) {
     if (controller_.head(layer, h).sparse == 0) continue;
@@ -146,46 +159,70 @@ Chooser::Lists Chooser::dynamic_lists(const predict::Seen& seen, Threads& thread
     const double more = granularity == 1
                             ? share_for(layer, h) - tiles_->held_share
                             : static_cast<double>(controller_.head(layer, h).needed_tiles) - tiles_->held_tiles_share;
-    const auto keep = by_mass ? static_cast<std::int64_t>(
-                                    std::ceil(more * static_cast<double>(seen.all_tokens()) / granularity - kRounding))
-                              : lists::budget_of(share_for(layer, h), seen.all_tokens());
+    const auto keep =
+        by_mass
+            ? static_cast<std::int64_t>(std::ceil(more * static_cast<double>(order.tokens()) / granularity - kRounding))
+            : lists::budget_of(share_for(layer, h), order.tokens());
     by_samples[static_cast<std::int64_t>(controller_.head(layer, h).samples)].push_back({h, keep});
   }
+  const parallel::Had own = at.spread.share(order);
   std::deque<KeyLists> chosen;
   std::map<std::int64_t, std::pair<const KeyLists*, std::int64_t>> where;  // head -> its place
   for (const auto& [samples, members] : by_samples) {
-    chosen.push_back(predict::choose_keys(seen,
-                                          {.order = &tiles_->order,
-                                           .predictor = state_.predictor.get(),
-                                           .head_dim = shape_.head_dim,
-                                           .samples = samples,
-                                           .granularity = granularity,
-                                           .sampled = tiles_->sampled(samples),
-                                           .always = tiles_->always,
-                                           .beside = by_mass,
-                                           .members = members,
-                                           .again = again_},
-                                          threads));
-    if (chosen.back().heads == 0) {
-      ++controller_.fallbacks_;
-      if (controller_.on_fallback) controller_.on_fallback(pass.step, layer);
-      return nullptr;
+    predict::ChooseInput choose{.order = &order,
+                                .head_dim = shape_.head_dim,
+                                .samples = samples,
+                                .granularity = granularity,
+                                .always = tiles_->always,
+                                .beside = by_mass,
+                                .first_group = own.first_group,
+                                .last_group = own.last_group};
+    std::vector<std::int64_t> heads;
+    for (const predict::ChosenHead& member : members) {
+      heads.push_back(member.head);
+      if (member.head >= own.first_head && member.head < own.last_head) choose.members.push_back(member);
     }
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      where[members[i].head] = {&chosen.back(), static_cast<std::int64_t>(i)};
+    const std::vector<std::int32_t>& rows = tiles_->sampled(samples);
+    predict::Predicted low =
+        predict::predict_heads(*state_.predictor, at.seen, heads, at.spread.rows_here(rows), at.threads);
+    if (!again_) {  // scores of the same q and k are known to be finite
+      std::array<double, 2> most = predict::largest_magnitudes(low, at.threads);
+      at.spread.largest(most);
+      if (!predict::scores_are_finite(most, low.rank)) {
+        ++controller_.fallbacks_;
+        if (controller_.on_fallback) controller_.on_fallback(pass.step, layer);
+        return nullptr;
+      }
+    }
+    std::vector<Spread::Wants> wants;
+    for (int r = 0; r < at.spread.parts(); ++r) {
+      const parallel::Had each = at.spread.share(r, order);
+      wants.push_back({std::lower_bound(heads.begin(), heads.end(), each.first_head) - heads.begin(),
+                       std::lower_bound(heads.begin(), heads.end(), each.last_head) - heads.begin(),
+                       each.first_group * samples, each.last_group * samples});
+    }
+    low = at.spread.bring(std::move(low), static_cast<std::int64_t>(heads.size()), rows, wants);
+    if (own.first_group == own.last_group) continue;
+    chosen.push_back(predict::choose_keys(low, choose, at.threads));
+    for (std::size_t i = 0; i < choose.members.size(); ++i) {
+      where[choose.members[i].head] = {&chosen.back(), static_cast<std::int64_t>(i)};
     }
   }
-  if (chosen.size() == 1 && chosen.front().heads == shape_.heads) {
+  if (chosen.size() == 1 && chosen.front().heads == own.last_head - own.first_head) {
     return std::make_shared<KeyLists>(std::move(chosen.front()));
   }
-  lists::KeyListsBuilder builder(seen.batch, shape_.heads, seen.all_tokens(), tiles_->order.group_starts, granularity);
-  for (std::int64_t b = 0; b < seen.batch; ++b) {
-    for (std::int64_t h = 0; h < shape_.heads; ++h) {
-      const auto at = where.find(h);
-      if (at == where.end()) {
+  std::vector<std::int32_t> starts;
+  for (std::int64_t g = own.first_group; g <= own.last_group; ++g) {
+    starts.push_back(order.group_starts[sized(g)] - order.group_starts[sized(own.first_group)]);
+  }
+  lists::KeyListsBuilder builder(at.seen.batch, own.last_head - own.first_head, order.tokens(), starts, granularity);
+  for (std::int64_t b = 0; b < at.seen.batch; ++b) {
+    for (std::int64_t h = own.first_head; h < own.last_head; ++h) {
+      const auto found = where.find(h);
+      if (found == where.end()) {
         builder.add_dense_head();
       } else {
-        builder.add_head(*at->second.first, b, at->second.second);
+        builder.add_head(*found->second.first, b, found->second.second);
       }
     }
   }
@@ -193,26 +230,29 @@ Chooser::Lists Chooser::dynamic_lists(const predict::Seen& seen, Threads& thread
 }
 
 // The share of the true mass that the lists of each clip cover; 1 where every head is dense.
-std::vector<double> Chooser::covered(const predict::Seen& seen, const KeyLists& lists, Threads& threads) const {
-  predict::CoverageInput in{
-      .batch = seen.batch, .heads = shape_.heads, .head_dim = shape_.head_dim, .q = seen.q, .k = seen.k};
-  predict::Ranks::Heads q, k;
-  if (seen.ranks != nullptr) {
-    q = seen.ranks->by_heads(seen.q), k = seen.ranks->by_heads(seen.k);
-    in.first_head = q.first, in.heads = q.count;
-    in.q = q.values.data(), in.k = k.values.data();
+std::vector<double> Chooser::covered(const At& at, const KeyLists& own) const {
+  const lists::TokenOrder& order = tiles_->order;
+  std::vector<std::int32_t> groups;  // ascending, none twice
+  for (std::int64_t i = 0; i < std::min(kCheckedGroups, order.groups()); ++i) {
+    groups.push_back(static_cast<std::int32_t>((i * order.groups() / kCheckedGroups + at.seen.layer) % order.groups()));
   }
-  for (std::int64_t i = 0; i < std::min(kCheckedGroups, tiles_->order.groups()); ++i) {
-    in.groups.push_back((i * tiles_->order.groups() / kCheckedGroups + seen.layer) % tiles_->order.groups());
-  }
-  std::vector<double> masses = predict::coverage(in, lists, threads);
-  if (seen.ranks != nullptr) masses = seen.ranks->share(masses, seen.batch);
-  std::vector<double> clips(sized(seen.batch));
-  for (std::int64_t b = 0; b < seen.batch; ++b) {
+  std::sort(groups.begin(), groups.end());
+  const KeyLists lists = at.spread.of_all_shares(own, order, groups);
+  const Spread::Heads q = at.spread.by_heads(at.seen.q), k = at.spread.by_heads(at.seen.k);
+  predict::CoverageInput in{.batch = at.seen.batch,
+                            .first_head = q.first,
+                            .heads = q.count,
+                            .head_dim = shape_.head_dim,
+                            .q = q.values,
+                            .k = k.values};
+  for (const std::int32_t g : groups) in.first_tokens.push_back(order.group_starts[sized(g)]);
+  const std::vector<double> masses = at.spread.of_all_heads(predict::coverage(in, lists, at.threads), at.seen.batch);
+  std::vector<double> clips(sized(at.seen.batch));
+  for (std::int64_t b = 0; b < at.seen.batch; ++b) {
     double mass = 0, sparse = 0;
     for (std::int64_t h = 0; h < shape_.heads; ++h) {
       if (lists.dense(b, h)) continue;
-      mass += masses[sized(h * seen.batch + b)];
+      mass += masses[sized(h * at.seen.batch + b)];
       ++sparse;
     }
     clips[sized(b)] = sparse > 0 ? mass / sparse : 1;
@@ -221,19 +261,20 @@ std::vector<double> Chooser::covered(const predict::Seen& seen, const KeyLists& 
 }
 
 // Clip by clip, so that it does not matter with which others a clip is sampled.
-Chooser::Lists Chooser::held_lists(const predict::Seen& seen, Threads& threads) {
+Chooser::Lists Chooser::held_lists(const At& at) {
+  const predict::Seen& seen = at.seen;
   HeldLists::Layer& held = held_->layers[{pass.stream, seen.layer}];
   std::vector<std::uint8_t> keep;
   if (held.lists != nullptr && held.lists->batch == seen.batch && held.tiles == tiles_) {
-    const std::vector<double> now = covered(seen, *held.lists, threads);
+    const std::vector<double> now = covered(at, *held.lists);
     for (std::size_t b = 0; b < now.size(); ++b) keep.push_back(now[b] >= held.covered[b] - kMayLose ? 1 : 0);
     if (std::count(keep.begin(), keep.end(), 1) == seen.batch) {
       ++controller_.reused_;
       return held.lists;
     }
   }
-  HeldLists::Layer fresh{choose(seen, threads), {}, tiles_};
-  if (fresh.lists != nullptr) fresh.covered = covered(seen, *fresh.lists, threads);
+  HeldLists::Layer fresh{choose(at), {}, tiles_};
+  if (fresh.lists != nullptr) fresh.covered = covered(at, *fresh.lists);
   if (fresh.lists != nullptr && !keep.empty()) {
     fresh.lists = std::make_shared<KeyLists>(lists::mixed_items(*fresh.lists, *held.lists, keep));
     for (std::size_t b = 0; b < keep.size(); ++b) {

@@ -19,7 +19,7 @@
 
 #include "reel/predict/profile.h"
 #include "reel/sparsity/controller.h"
-#include "reel/sparsity/pass.h"
+#include "reel/sparsity/spread.h"
 
 namespace reel::sparsity {
 
@@ -53,38 +53,46 @@ class Chooser {
   // not reach over `cuts` (frames).
   const lists::TokenOrder& order(const std::array<std::int64_t, 3>& grid, const std::vector<std::int64_t>& cuts);
 
-  // Self-attention of a layer, tokens in the order above: q, k, v [batch, tokens, heads, head_dim].
-  tape::Tensor attend(tape::Tape& tape, int layer, const tape::Tensor& q, const tape::Tensor& k, const tape::Tensor& v,
-                      const predict::Origin& origin = {});
-  // The lists of that attention; null: all keys. On many ranks q, k and origin are of the tokens and clips here, the
-  // lists of all tokens of the clips here; decisions and lists are those of one rank.
+  const lists::TokenOrder& order() const { return tiles_->order; }  // once the model has called that
+
+  // The lists of a layer's self-attention, tokens in the order above: q and k [clips here, tokens here, heads,
+  // head_dim]. They are of the heads and query groups that this rank computes; null on every rank: all keys.
+  // Decisions and lists are those of one rank.
   std::shared_ptr<const lists::KeyLists> lists(tape::Tape& tape, int layer, const tape::Tensor& q,
                                                const tape::Tensor& k, const predict::Origin& origin,
-                                               predict::Ranks* ranks = nullptr);
+                                               const Spread& spread);
 
-  const Pairs& pairs() const { return pairs_; }  // of the layers so far, and of the clips here
+  const Pairs& pairs() const { return pairs_; }  // of the layers so far, and of what is computed here
 
  private:
   using Lists = std::shared_ptr<const lists::KeyLists>;
+  // A layer of the pass.
+  struct At {
+    predict::Seen seen;
+    const Spread& spread;
+    Threads& threads;
+  };
 
   // chooser.cpp
-  Lists choose(const predict::Seen& seen, Threads& threads);
-  Lists dynamic_lists(const predict::Seen& seen, Threads& threads);
-  Lists held_lists(const predict::Seen& seen, Threads& threads);
-  std::vector<double> covered(const predict::Seen& seen, const lists::KeyLists& lists, Threads& threads) const;
-  work::Selection choice_work(const predict::Seen& seen) const;
+  Lists choose(const At& at);
+  Lists dynamic_lists(const At& at);
+  Lists held_lists(const At& at);
+  Lists part_of(const At& at, const lists::KeyLists& whole) const;
+  std::vector<double> covered(const At& at, const lists::KeyLists& own) const;
+  work::Selection choice_work(const At& at) const;
   double share_for(int layer, std::int64_t h) const;  // of keys that a list is to have, with those that all hold
 
   // decide.cpp
-  void look(predict::Seen seen, Threads& threads);  // profile and learn
-  void profile(const predict::Seen& seen, Threads& threads);
-  work::Selection profile_work(const predict::Seen& seen) const;
+  void look(const At& at);  // profile and learn
+  void profile(const At& at, const Spread::Heads& q, const Spread::Heads& k);
+  void learn(const At& at, const predict::ClipHeads& clip, bool profiled);
+  work::Selection profile_work(const At& at) const;
   void add_to_averages(Head& head, const predict::HeadProfile& seen, std::int64_t rank) const;
   void decide(int layer, std::int64_t h);
   bool lists_fit(int layer, std::int64_t h) const;
 
   // static_lists.cpp
-  void average_weights(const predict::Seen& seen, Threads& threads);
+  void average_weights(const At& at, const Spread::Heads& q, const Spread::Heads& k);
   bool has_averages(int layer) const;  // of clips of the present size
   lists::KeyLists static_lists(int layer, std::int64_t batch) const;
 

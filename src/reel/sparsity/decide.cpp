@@ -21,63 +21,75 @@ constexpr double kStillPays = 1.15;
 
 }  // namespace
 
-void Chooser::look(predict::Seen seen, Threads& threads) {
+void Chooser::look(const At& at) {
+  const predict::Seen& seen = at.seen;
   const bool now = controller_.profiles_at(pass.step) && pass.accumulated == 0, dynamic = config_.mode == "dynamic";
   if (!dynamic && config_.mode != "static") return;
-  // Most passes teach nothing and are not read; choose_keys looks for numbers that are not finite by itself.
+  // Most passes teach nothing and are not read; what chooses keys looks for numbers that are not finite by itself.
   if (!now && !(dynamic && state_.predictor->learns_always())) return;
   // A clip whose numbers are not finite teaches nothing, and the profile of it would stay in the averages for good.
   const std::size_t size = sized(seen.batch * seen.tokens * shape_.heads * shape_.head_dim);
   double spoilt =
-      kernels::any_not_finite({seen.q, size}, threads) || kernels::any_not_finite({seen.k, size}, threads) ? 1 : 0;
-  if (seen.ranks != nullptr) seen.ranks->largest({&spoilt, 1});
+      kernels::any_not_finite({seen.q, size}, at.threads) || kernels::any_not_finite({seen.k, size}, at.threads) ? 1
+                                                                                                                 : 0;
+  at.spread.largest({&spoilt, 1});
   if (spoilt != 0) return;
   // What the predictor knew before this pass is what is judged: the clip at hand must not help it.
   const bool known = dynamic && state_.predictor->knows(seen.layer);
-  predict::Ranks::Heads q, k;
-  predict::ClipHeads clip;
-  if (seen.ranks != nullptr && (now || !known)) {
-    q = seen.ranks->by_heads(seen.q), k = seen.ranks->by_heads(seen.k);
-    if (q.count > 0) clip = {q.first, q.count, q.values.data(), k.values.data()};
-    seen.clip = &clip;
+  Spread::Heads q, k;  // of the first clip of all
+  if (now || !known) q = at.spread.by_heads(seen.q), k = at.spread.by_heads(seen.k);
+  if (!dynamic) return average_weights(at, q, k);
+  if (known && now) profile(at, q, k);
+  learn(at, {q.first, q.count, q.values, k.values}, now);
+  if (!known && state_.predictor->knows(seen.layer)) profile(at, q, k);
+}
+
+void Chooser::learn(const At& at, const predict::ClipHeads& clip, bool profiled) {
+  predict::Predictor& predictor = *state_.predictor;
+  const predict::Origin* origin = at.seen.origin;
+  const std::int64_t tokens = at.spread.tokens(), width = shape_.heads * shape_.head_dim;
+  const predict::Wanted wanted = predictor.wants(origin, at.seen.layer, tokens, profiled);
+  predict::Lesson lesson{.layer = at.seen.layer, .tokens = tokens, .profiled = profiled, .origin = origin};
+  if (wanted.sums) {
+    lesson.sums = at.spread.of_all_heads(predictor.sums(clip, tokens, at.threads), predictor.sums_per_head());
   }
-  if (!dynamic) return average_weights(seen, threads);
-  if (known && now) profile(seen, threads);
-  state_.predictor->learn(seen, now, threads);
-  if (!known && state_.predictor->knows(seen.layer)) profile(seen, threads);
+  Spread::Rows q, k, hidden;
+  if (!wanted.q.empty()) q = at.spread.rows_of_first_clip(at.seen.q, width, wanted.q);
+  if (!wanted.k.empty()) k = at.spread.rows_of_first_clip(at.seen.k, width, wanted.k);
+  if (!wanted.hidden.empty()) hidden = at.spread.rows_of_first_clip(origin->hidden, origin->width, wanted.hidden);
+  lesson.q = q.data, lesson.k = k.data, lesson.hidden = hidden.data;
+  if (!at.spread.has_all_rows() && static_cast<std::int64_t>(wanted.q.size()) < tokens) lesson.q_tokens = wanted.q;
+  predictor.learn_from(lesson, at.threads);
 }
 
 // The true scores of one clip that this rank computes: of some groups, or of all for averages. What predictors learn
 // from comes on top and is small.
-work::Selection Chooser::profile_work(const predict::Seen& seen) const {
-  work::Selection work{work::Selection::Kind::kProfile, 0, seen.all_tokens(), shape_.head_dim};
+work::Selection Chooser::profile_work(const At& at) const {
+  const std::int64_t tokens = at.spread.tokens(), parts = at.spread.parts();
+  work::Selection work{work::Selection::Kind::kProfile, 0, tokens, shape_.head_dim};
   const bool dynamic = config_.mode == "dynamic";
   if (!controller_.profiles_at(pass.step) || pass.accumulated != 0 || (!dynamic && config_.mode != "static"))
     return work;
   const std::int64_t groups = tiles_->order.groups(), looked = dynamic ? std::min(kProfiledGroups, groups) : groups;
-  const std::int64_t parts = seen.ranks != nullptr ? std::ssize(seen.ranks->token_starts) - 1 : 1;
-  work.rows = (shape_.heads + parts - 1) / parts * looked * seen.all_tokens() / groups;
+  work.rows = (shape_.heads + parts - 1) / parts * looked * tokens / groups;
   return work;
 }
 
 // Each rank looks at some of the heads; all of them decide about all heads.
-void Chooser::profile(const predict::Seen& seen, Threads& threads) {
-  const std::int64_t dim = shape_.head_dim, tokens = seen.all_tokens();
-  const predict::ClipHeads clip = seen.clip_of(shape_);
-  predict::Seen first = seen;
-  first.batch = 1;
-  std::vector<std::int64_t> heads(sized(shape_.heads));
-  std::iota(heads.begin(), heads.end(), 0);
+void Chooser::profile(const At& at, const Spread::Heads& q, const Spread::Heads& k) {
+  const std::int64_t dim = shape_.head_dim, tokens = at.spread.tokens();
+  const int layer = at.seen.layer;
+  const lists::TokenOrder& order = tiles_->order;
   const std::int64_t all = config_.group[0] * config_.group[1] * config_.group[2];
   std::vector<std::int32_t> groups;
-  const std::int64_t looked = std::min(kProfiledGroups, tiles_->order.groups());
+  const std::int64_t looked = std::min(kProfiledGroups, order.groups());
   for (std::int64_t i = 0; i < looked; ++i) {
-    groups.push_back(static_cast<std::int32_t>((i * tiles_->order.groups() / looked + pass.step * 7 + seen.layer * 3) %
-                                               tiles_->order.groups()));
+    groups.push_back(
+        static_cast<std::int32_t>((i * order.groups() / looked + pass.step * 7 + layer * 3) % order.groups()));
   }
   predict::ProfileInput in;
   in.keys = tokens, in.head_dim = dim;
-  in.q_stride = in.k_stride = clip.count * dim;
+  in.q_stride = in.k_stride = q.count * dim;
   in.scale = 1.0f / std::sqrt(static_cast<float>(dim));
   in.mass = config_.mass;
   in.always = tiles_->always;
@@ -87,34 +99,40 @@ void Chooser::profile(const predict::Seen& seen, Threads& threads) {
   // The queries that are scored, group by group and choice by choice.
   std::vector<std::int32_t> rows;
   for (const std::int32_t g : groups) {
-    in.groups.push_back({tiles_->order.group_starts[sized(g)], tiles_->order.group_starts[sized(g) + 1]});
+    in.groups.push_back({order.group_starts[sized(g)], order.group_starts[sized(g) + 1]});
     for (const std::int64_t samples : in.samples) {
       const auto& sampled = tiles_->sampled(samples);
       rows.insert(rows.end(), sampled.begin() + g * samples, sampled.begin() + (g + 1) * samples);
     }
   }
-  for (std::int64_t h = 0; h < shape_.heads; ++h) in.rank = std::max(in.rank, state_.predictor->rank(seen.layer, h));
-  predict::Predicted low;
-  if (seen.ranks == nullptr || seen.ranks->group == 0) {
-    low = predict::predict_all(*state_.predictor, first, heads, rows, in.rank, threads);
-  }
   std::vector<double> numbers;  // of the heads that are looked at here
-  for (std::int64_t h = clip.first; h < clip.first + clip.count; ++h) {
-    in.q = clip.q + (h - clip.first) * dim, in.k = clip.k + (h - clip.first) * dim;
-    in.low_q = low.q.data() + h * in.rank * static_cast<std::int64_t>(rows.size());
-    in.low_k = low.k.data() + h * in.rank * tokens;
-    Head head = controller_.head(seen.layer, h);
-    in.size = fixed || head.profiles > 0 ? share_for(seen.layer, h) : tiles_->held_share + 0.1;
-    add_to_averages(head, predict::profile_head(in, threads), state_.predictor->rank(seen.layer, h));
-    for (const HeadField& field : kHeadFields) numbers.push_back(static_cast<double>(head.*field.value));
+  if (at.spread.has_first_clip()) {
+    std::vector<std::int64_t> heads(sized(shape_.heads));
+    std::iota(heads.begin(), heads.end(), 0);
+    predict::Seen first = at.seen;
+    first.batch = 1;
+    const predict::Predicted low =
+        at.spread.bring(predict::predict_heads(*state_.predictor, first, heads, at.spread.rows_here(rows), at.threads),
+                        shape_.heads, rows, at.spread.all_rows_by_heads(static_cast<std::int64_t>(rows.size())));
+    in.rank = low.rank;
+    for (std::int64_t i = 0; i < q.count; ++i) {
+      const std::int64_t h = q.first + i;
+      in.q = q.values + i * dim, in.k = k.values + i * dim;
+      in.low_q = low.q.data() + i * in.rank * static_cast<std::int64_t>(rows.size());
+      in.low_k = low.k.data() + i * in.rank * tokens;
+      Head head = controller_.head(layer, h);
+      in.size = fixed || head.profiles > 0 ? share_for(layer, h) : tiles_->held_share + 0.1;
+      add_to_averages(head, predict::profile_head(in, at.threads), state_.predictor->rank(layer, h));
+      for (const HeadField& field : kHeadFields) numbers.push_back(static_cast<double>(head.*field.value));
+    }
   }
-  if (seen.ranks != nullptr) numbers = seen.ranks->share(numbers, static_cast<std::int64_t>(kHeadFields.size()));
+  numbers = at.spread.of_all_heads(std::move(numbers), static_cast<std::int64_t>(kHeadFields.size()));
   const double* number = numbers.data();
   for (std::int64_t h = 0; h < shape_.heads; ++h) {
-    Head& head = state_.heads[sized(seen.layer * shape_.heads + h)];
+    Head& head = state_.heads[sized(layer * shape_.heads + h)];
     const float before = head.profiles;
     for (const HeadField& field : kHeadFields) head.*field.value = static_cast<float>(*number++);
-    if (head.profiles > before) decide(seen.layer, h);
+    if (head.profiles > before) decide(layer, h);
   }
 }
 

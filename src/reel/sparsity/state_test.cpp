@@ -182,11 +182,11 @@ TEST_F(State, AveragesOfAnotherGridAreLeftOut) {
     const tape::Tensor q = tape.copy_in({1, x.tokens, 2, 16}, x.q);
     KeyLists lists;
     fresh.on_lists = [&](int, const KeyLists& each) { lists = each; };
-    first.attend(tape, 0, q, q, q);
+    testing::attention_of(first, tape, 0, q, q, q);
     EXPECT_TRUE(lists.dense(0, 0)) << "nothing is known about this size";
     Chooser second(fresh, testing::training(2));
     second.order(grid, {});
-    second.attend(tape, 0, q, q, q);
+    testing::attention_of(second, tape, 0, q, q, q);
     EXPECT_FALSE(lists.dense(0, 0));
   }
 }

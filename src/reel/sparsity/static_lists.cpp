@@ -22,37 +22,33 @@ constexpr float kStaticDecay = 0.8f;
 
 // Mode static: the weights of all keys for every group, averaged over clips. Memory grows with the square of the
 // tokens: a control for small clips.
-void Chooser::average_weights(const predict::Seen& seen, Threads& threads) {
-  const predict::ClipHeads clip = seen.clip_of(shape_);
-  const std::int64_t tokens = seen.all_tokens(), dim = shape_.head_dim, width = clip.count * dim;
+void Chooser::average_weights(const At& at, const Spread::Heads& q, const Spread::Heads& k) {
+  const std::int64_t tokens = at.spread.tokens(), dim = shape_.head_dim, width = q.count * dim;
   const std::int64_t groups = tiles_->order.groups();
   if (tokens > 16384)
     throw Error("sparsity.mode = static is a control for clips of up to 16,384 tokens", "use dynamic");
-  Buffer<float> fresh(sized(clip.count * groups * tokens));
-  for (std::int64_t h = 0; h < clip.count; ++h) {
+  std::vector<float> fresh(sized(q.count * groups * tokens));
+  for (std::int64_t h = 0; h < q.count; ++h) {
     for (std::int64_t g = 0; g < groups; ++g) {
       const std::int64_t begin = tiles_->order.group_starts[sized(g)],
                          queries = tiles_->order.group_starts[sized(g) + 1] - begin;
       const Buffer<float> rows =
-          predict::softmax_rows({clip.q + begin * width + h * dim, clip.k + h * dim, width, width, queries, tokens, dim,
-                                 1.0f / std::sqrt(static_cast<float>(dim))},
-                                threads);
+          predict::softmax_rows({q.values + begin * width + h * dim, k.values + h * dim, width, width, queries, tokens,
+                                 dim, 1.0f / std::sqrt(static_cast<float>(dim))},
+                                at.threads);
       kernels::column_sums({rows.data(), sized(queries), sized(tokens)}, fresh.data() + (h * groups + g) * tokens,
-                           kernels::Write::kOverwrite, threads);
+                           kernels::Write::kOverwrite, at.threads);
     }
   }
-  if (seen.ranks != nullptr) {
-    const std::vector<double> all = seen.ranks->share({fresh.begin(), fresh.end()}, groups * tokens);
-    fresh = Buffer<float>(all.size());
-    for (std::size_t i = 0; i < all.size(); ++i) fresh[i] = static_cast<float>(all[i]);
-  }
-  if (kernels::any_not_finite(fresh, threads)) return;  // scores beyond f32
-  Buffer<float>& averages = state_.averages[sized(seen.layer)];
-  if (has_averages(seen.layer)) {
+  fresh = at.spread.of_all_heads(std::move(fresh), groups * tokens);
+  if (kernels::any_not_finite(fresh, at.threads)) return;  // scores beyond f32
+  Buffer<float>& averages = state_.averages[sized(at.seen.layer)];
+  if (has_averages(at.seen.layer)) {
     for (std::size_t i = 0; i < fresh.size(); ++i)
       fresh[i] = kStaticDecay * averages[i] + (1 - kStaticDecay) * fresh[i];
   }
-  averages = std::move(fresh);
+  averages = Buffer<float>(fresh.size());
+  std::copy(fresh.begin(), fresh.end(), averages.begin());
 }
 
 bool Chooser::has_averages(int layer) const {

@@ -15,6 +15,7 @@
 #include "reel/lists/testing.h"
 #include "reel/predict/testing.h"
 #include "reel/sparsity/chooser.h"
+#include "reel/tape/operations.h"
 
 namespace reel::sparsity::testing {
 
@@ -26,6 +27,13 @@ using predict::testing::Layer;
 
 inline Pass training(std::int64_t step, std::int64_t accumulated = 0) {
   return {.kind = Pass::Kind::kTraining, .step = step, .accumulated = accumulated};
+}
+
+// Self-attention of a layer on one rank.
+inline tape::Tensor attention_of(Chooser& chooser, tape::Tape& tape, int layer, const tape::Tensor& q,
+                                 const tape::Tensor& k, const tape::Tensor& v) {
+  const Spread alone(tape, nullptr, q.shape(), layout::even_cut(q.dim(1), 1), chooser.pass);
+  return tape::attention(tape, q, k, v, chooser.lists(tape, layer, q, k, {}, alone));
 }
 
 // A controller, and layers that go through it. 8 x 8 x 8 tokens in 8 groups, 2 layers of 2 heads, unless said
@@ -64,8 +72,8 @@ class Passes {
   std::vector<float> attend(const Layer& x, int layer = 0) {
     tape::Tape tape(threads_, pool_, {.gradients = false});
     const tape::Shape shape = {x.batch, x.tokens, x.heads, x.dim};
-    const tape::Tensor out =
-        chooser_->attend(tape, layer, tape.copy_in(shape, x.q), tape.copy_in(shape, x.k), tape.copy_in(shape, x.v));
+    const tape::Tensor out = attention_of(*chooser_, tape, layer, tape.copy_in(shape, x.q), tape.copy_in(shape, x.k),
+                                          tape.copy_in(shape, x.v));
     return {out.span().begin(), out.span().end()};
   }
   std::vector<float> train(std::int64_t step, const Layer& x, int layer = 0) {

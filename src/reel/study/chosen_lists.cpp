@@ -3,17 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <optional>
 
 #include "reel/base/error.h"
 #include "reel/base/sized.h"
 #include "reel/kernels/elementwise.h"
+#include "reel/kernels/gather.h"
 #include "reel/lists/controls.h"
 #include "reel/predict/choose.h"
 #include "reel/predict/qk_predictor.h"
 #include "reel/predict/weights.h"
-#include "reel/study/given_predictor.h"
 #include "reel/study/hidden_fit.h"
 
 namespace reel::study {
@@ -68,37 +67,46 @@ lists::KeyLists true_lists(const ChooseListsInput& in, const Buffer<float>& q, c
   return builder.finish();
 }
 
-// Lists of one head; by a predictor as choose_keys gives them.
+// By queries and keys of a few numbers each, or by the true ones; [tokens][rank]. No heads where scores are not finite.
+struct Scorers {
+  const float *q, *k;
+  std::int64_t rank;
+};
+lists::KeyLists chosen_of(const Scorers& by, const predict::ChooseInput& choose, std::span<const std::int32_t> sampled,
+                          Threads& threads) {
+  const std::size_t tokens = sized(choose.order->tokens()), rank = sized(by.rank);
+  predict::Predicted low{.rank = by.rank, .q = Buffer<float>(sampled.size() * rank), .k = Buffer<float>(tokens * rank)};
+  kernels::gather_rows({by.q, tokens, rank}, sampled, {low.q.data(), sampled.size(), rank}, threads);
+  std::copy_n(by.k, tokens * rank, low.k.data());
+  if (!predict::scores_are_finite(predict::largest_magnitudes(low, threads), low.rank)) return {};
+  return predict::choose_keys(low, choose, threads);
+}
+
+// Lists of one head.
 lists::KeyLists lists_of_head(const ChooseListsInput& in, const Buffer<float>& q, const Buffer<float>& k,
                               const std::optional<HiddenFit>& fit, std::span<const std::int32_t> sampled,
                               std::int64_t samples, Threads& threads) {
   const std::int64_t dim = in.file->head_dim();
   const predict::Seen seen{0, 1, in.order->tokens(), q.data(), k.data(), nullptr};
-  std::unique_ptr<predict::Predictor> predictor;
-  LowPair low;
-  if (in.predictor == "true") {
-    predictor = std::make_unique<GivenPredictor>(q.data(), k.data(), dim);
-  } else if (in.predictor == "hidden") {
-    low = fit->fit(q.data(), k.data(), dim, in.rank > 0 ? in.rank : kHiddenRank, threads);
-    predictor = std::make_unique<GivenPredictor>(low.q.data(), low.k.data(), low.rank);
-  } else {
-    predictor = std::make_unique<predict::QkPredictor>(predict::ModelHeads{1, 1, dim}, std::min(in.rank, dim));
-    predictor->learn(seen, true, threads);
-  }
-  lists::KeyLists lists;
   const std::int64_t entries = (in.order->tokens() + in.block - 1) / in.block;
+  const predict::ChooseInput choose{.order = in.order,
+                                    .head_dim = dim,
+                                    .samples = samples,
+                                    .granularity = in.block,
+                                    .members = {{0, lists::budget_of(in.keys, entries)}}};
+  lists::KeyLists lists;
   if (in.predictor == "true" && in.samples <= 0) {
     lists = true_lists(in, q, k, threads);
-  } else if (predictor->knows(0)) {
-    lists = predict::choose_keys(seen,
-                                 {.order = in.order,
-                                  .predictor = predictor.get(),
-                                  .head_dim = dim,
-                                  .samples = samples,
-                                  .granularity = in.block,
-                                  .sampled = sampled,
-                                  .members = {{0, lists::budget_of(in.keys, entries)}}},
-                                 threads);
+  } else if (in.predictor == "true") {
+    lists = chosen_of({q.data(), k.data(), dim}, choose, sampled, threads);
+  } else if (in.predictor == "hidden") {
+    const LowPair low = fit->fit(q.data(), k.data(), dim, in.rank > 0 ? in.rank : kHiddenRank, threads);
+    lists = chosen_of({low.q.data(), low.k.data(), low.rank}, choose, sampled, threads);
+  } else {
+    const predict::ModelHeads shape{1, 1, dim};
+    predict::QkPredictor predictor(shape, std::min(in.rank, dim));
+    predictor.learn(seen, true, threads);
+    if (predictor.knows(0)) lists = predict::choose_keys(predictor, seen, sampled, choose, threads);
   }
   if (lists.heads != 1) {
     throw Error(fmt::format("{}: scores of q and k are beyond what f32 holds", in.file->name()),

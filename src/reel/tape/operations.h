@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "reel/kernels/activation.h"
-#include "reel/kernels/rope.h"
+#include "reel/kernels/rope_angles.h"
 #include "reel/lists/view.h"
 #include "reel/tape/tape.h"
 
@@ -60,22 +60,8 @@ Tensor norm_modulate(Tape& tape, const Tensor& x, const Tensor& m, int shift, in
 Tensor gated_residual(Tape& tape, const Tensor& x, const Tensor& r, const Tensor& m, int gate);
 
 // --- rope.cpp
-// cos and sin are [period][head_dim / 2]; token t of every batch entry uses row t % period. Only the first `heads`
-// heads are turned (all where it is negative).
-struct RopeAngles {
-  Buffer<float> cos, sin;
-  std::int64_t period = 0;
-  kernels::Pairing pairing = kernels::Pairing::kInterleaved;
-  std::int64_t heads = -1;
-};
-// One axis: angle of pair i at position p is p * theta^(-2 i / head_dim).
-std::shared_ptr<RopeAngles> rope_1d(std::int64_t positions, std::int64_t head_dim, double theta);
-// Three axes (frames, rows, columns), tokens in raster order. As in Wan: of head_dim, columns and rows get
-// 2 (head_dim / 6) numbers each, frames the rest.
-std::shared_ptr<RopeAngles> rope_3d(std::int64_t frames, std::int64_t rows, std::int64_t columns, std::int64_t head_dim,
-                                    double theta);
 // x [..., tokens, heads, head_dim]
-Tensor rope(Tape& tape, const Tensor& x, const std::shared_ptr<const RopeAngles>& angles);
+Tensor rope(Tape& tape, const Tensor& x, const std::shared_ptr<const kernels::RopeAngles>& angles);
 
 // --- attention.cpp
 // q [batch, queries, heads, head_dim], k and v [batch, keys, heads, head_dim] -> [batch, queries, heads, head_dim].

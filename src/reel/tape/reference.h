@@ -155,7 +155,7 @@ inline Array gated_residual(const Array& x, const Array& r, const Array& m, int 
 }
 
 // x [batch, tokens, heads, head_dim]
-inline Array rope(const Array& x, const RopeAngles& angles) {
+inline Array rope(const Array& x, const kernels::RopeAngles& angles) {
   const std::int64_t tokens = x.shape[1], heads = x.shape[2], half = x.shape[3] / 2;
   return by_rows(x.shape, [&](std::int64_t i) {  // rows are (batch entry, token, head)
     const std::int64_t head = i % heads, token = i / heads % tokens;

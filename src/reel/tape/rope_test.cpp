@@ -15,7 +15,7 @@ using Table = std::deque<Parameter>;
 constexpr double kHalfUlp = 6e-8;
 
 TEST(RopeTables, OneAxisIsThePositionTimesThePowersOfTheta) {
-  const auto angles = rope_1d(50, 10, 10000.0);
+  const auto angles = kernels::rope_1d(50, 10, 10000.0);
   ASSERT_EQ(angles->period, 50);
   ASSERT_EQ(angles->cos.size(), 50u * 5);
   ASSERT_EQ(angles->sin.size(), 50u * 5);
@@ -33,7 +33,7 @@ TEST(RopeTables, OneAxisIsThePositionTimesThePowersOfTheta) {
 // head_dim 32: rows and columns get 2 * (32 / 6) = 10 numbers each, frames the remaining 12.
 TEST(RopeTables, ThreeAxesShareTheHeadAsInWan) {
   const std::size_t frames = 3, rows = 2, columns = 5;
-  const auto angles = rope_3d(3, 2, 5, 32, 10000.0);
+  const auto angles = kernels::rope_3d(3, 2, 5, 32, 10000.0);
   ASSERT_EQ(angles->period, 30);
   ASSERT_EQ(angles->cos.size(), 30u * 16);
   const auto expect_angle = [&](std::size_t at, std::size_t position, double exponent) {
@@ -59,7 +59,7 @@ TEST(Rope, TurnsTheFirstHeadsAndCopiesTheOthers) {
   for (const Pairing pairing : {Pairing::kInterleaved, Pairing::kHalves}) {
     for (const std::int64_t heads : {-1, 0, 1, 3, 9}) {
       SCOPED_TRACE(fmt::format("pairing {}, {} heads turned", static_cast<int>(pairing), heads));
-      const auto angles = rope_1d(5, 6, 100.0);
+      const auto angles = kernels::rope_1d(5, 6, 100.0);
       angles->pairing = pairing;
       angles->heads = heads;
       check([&](Tape& t, const Tensors& x, Table&) { return rope(t, x[0], angles); }, {{2, 5, 3, 6}}, {},
@@ -69,8 +69,9 @@ TEST(Rope, TurnsTheFirstHeadsAndCopiesTheOthers) {
 }
 
 TEST(Rope, ATableShorterThanTheSequenceRepeats) {
-  check([](Tape& t, const Tensors& x, Table&) { return rope(t, x[0], rope_3d(1, 3, 1, 8, 100.0)); }, {{2, 6, 2, 8}}, {},
-        [](const Arrays& x, const Arrays&) { return reference::rope(x[0], *rope_3d(1, 3, 1, 8, 100.0)); });
+  check([](Tape& t, const Tensors& x, Table&) { return rope(t, x[0], kernels::rope_3d(1, 3, 1, 8, 100.0)); },
+        {{2, 6, 2, 8}}, {},
+        [](const Arrays& x, const Arrays&) { return reference::rope(x[0], *kernels::rope_3d(1, 3, 1, 8, 100.0)); });
 }
 
 // An entry of 4 tokens and a table of 6: the second entry would begin in the middle of the table.
@@ -78,9 +79,10 @@ TEST(Rope, EveryBatchEntryBeginsWithTheTable) {
   Threads threads(1);
   Pool pool;
   Tape tape(threads, pool, {.gradients = false});
-  EXPECT_DEATH(rope(tape, tape.zeros({2, 4, 1, 8}), rope_1d(6, 8, 100.0)), "period");
+  EXPECT_DEATH(rope(tape, tape.zeros({2, 4, 1, 8}), kernels::rope_1d(6, 8, 100.0)), "period");
   const Tensor x = tape.copy_in({1, 4, 1, 8}, testing::random_values({1, 4, 1, 8}, 1));
-  testing::expect_same_bits(rope(tape, x, rope_1d(6, 8, 100.0)).span(), rope(tape, x, rope_1d(4, 8, 100.0)).span());
+  testing::expect_same_bits(rope(tape, x, kernels::rope_1d(6, 8, 100.0)).span(),
+                            rope(tape, x, kernels::rope_1d(4, 8, 100.0)).span());
 }
 
 // What rotary positions are for: scores depend on the distance alone.
@@ -93,7 +95,7 @@ TEST(Rope, ScoresDependOnTheDistanceAlone) {
   const auto everywhere = [&](const std::vector<float>& head) {  // the same head at every position
     std::vector<float> all;
     for (std::int64_t t = 0; t < tokens; ++t) all.insert(all.end(), head.begin(), head.end());
-    return rope(tape, tape.copy_in({1, tokens, 1, dim}, all), rope_1d(tokens, dim, 10000.0));
+    return rope(tape, tape.copy_in({1, tokens, 1, dim}, all), kernels::rope_1d(tokens, dim, 10000.0));
   };
   const Tensor turned_q = everywhere(q), turned_k = everywhere(k);
   const auto score = [&](std::int64_t i, std::int64_t j) {

@@ -225,7 +225,7 @@ class Model {
     const auto part = [&](int which) {
       return slice(tape, qkv, 2, which * w, w).reshaped({sizes_.batch, sizes_.tokens, sizes_.heads, sizes_.head_dim});
     };
-    const auto angles = rope_1d(sizes_.tokens, sizes_.head_dim, 100.0);
+    const auto angles = kernels::rope_1d(sizes_.tokens, sizes_.head_dim, 100.0);
     const Tensor q = rope(tape, rms_norm(tape, part(0), &p("norm"), 1e-6f), angles);
     const Tensor k = rope(tape, rms_norm(tape, part(1), &p("norm"), 1e-6f), angles);
     const Tensor attended = attention(tape, q, k, part(2)).reshaped(x.shape());

@@ -107,8 +107,8 @@ void Trainer::reduce(double& loss, sparsity::Pairs& pairs) {
   zero_->finish();
   team_->data().all_reduce({&loss, 1});  // the ranks of a sequence group have the same
   if (sparsity_ == nullptr) return;
-  double sums[] = {pairs.kept, pairs.all};
-  team_->data().all_reduce(sums);
+  double sums[] = {pairs.kept, pairs.all};  // every rank has counted what it computes
+  team_->world().all_reduce(sums);
   pairs = {sums[0], sums[1]};
 }
 
