@@ -13,6 +13,7 @@
 #include "reel/files/file.h"
 #include "reel/files/shipped.h"
 #include "reel/kernels/peak.h"
+#include "reel/model/family.h"
 #include "reel/model/init.h"
 #include "reel/train/objective.h"
 
@@ -137,9 +138,10 @@ void bench_sequence(const BenchOptions& options) {
   Toml toml = Toml::load(options.model.empty() ? shipped_file("configs", "stdit3-bench.toml") : options.model);
   for (const std::string& each : options.set) toml.set(each);
   const train::RunConfig config = train::parse_run(toml);
-  if (config.model.family == "wan") {
-    throw Error("bench sequence compares models with spatial and temporal attention; wan has neither",
-                "use model.family = \"stdit3\" or \"latte\"");
+  if (model::family_of(config.model).full_attention) {
+    throw Error(fmt::format("bench sequence compares models with spatial and temporal attention; {} has neither",
+                            config.model.family),
+                fmt::format("use model.family = {}", model::names_of_families(false)));
   }
   const int n = world.size();
   if (n == 1) {

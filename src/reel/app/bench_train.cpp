@@ -6,6 +6,7 @@
 #include "reel/base/error.h"
 #include "reel/base/random.h"
 #include "reel/base/timer.h"
+#include "reel/model/family.h"
 #include "reel/train/trainer.h"
 
 namespace reel::app {
@@ -43,7 +44,7 @@ train::RunConfig configuration(const BenchOptions& options) {
                 fmt::format("use a multiple of {}, or other frames: --set video.height=...", frame));
   }
   config.video.frames = options.tokens / frame * config.model.patch[0];
-  if (config.model.family == "latte") config.model.frames = config.video.frames;
+  if (model::family_of(config.model).knows_length) config.model.frames = config.video.frames;
   return config;
 }
 

@@ -12,6 +12,7 @@
 #include "reel/comm/mpi.h"
 #include "reel/files/safetensors.h"
 #include "reel/model/clips.h"
+#include "reel/model/family.h"
 #include "reel/model/folder.h"
 
 namespace reel::app {
@@ -43,9 +44,9 @@ tape::Tensor tensor(tape::Tape& tape, const SafetensorsFile& file, const std::st
 }
 
 // All that is missing in one Error; what no model takes is said, and left alone.
-void check_names(const SafetensorsFile& file, const std::string& family, bool gradients, bool root) {
+void check_names(const SafetensorsFile& file, const model::Family& family, bool gradients, bool root) {
   std::vector<std::string> needed = {"hidden_states", "timestep", "encoder_hidden_states"};
-  if (family == "stdit3") needed.insert(needed.end(), {"fps", "height", "width"});
+  if (family.wants_size) needed.insert(needed.end(), {"fps", "height", "width"});
   if (gradients) needed.push_back("target");
   std::erase_if(needed, [&](const std::string& name) { return file.contains(name); });
   if (!needed.empty()) {
@@ -70,9 +71,9 @@ model::Input read_input(tape::Tape& tape, const SafetensorsFile& file, const mod
   in.text_mask = flags(file, "mask");
   in.given_frames = flags(file, "x_mask");
   for (std::uint8_t& flag : in.given_frames) flag = flag != 0 ? 0 : 1;  // x_mask names the frames to denoise
-  if (config.family == "wan" && !in.text_mask.empty()) {
-    throw Error(fmt::format("{}: wan takes no text mask", file.name()),
-                "leave out `mask`: Wan attends to padding, too");
+  if (!model::family_of(config).takes_text_mask && !in.text_mask.empty()) {
+    throw Error(fmt::format("{}: {} takes no text mask", file.name(), config.family),
+                "leave out `mask`: the model attends to padding, too");
   }
   return in;
 }
@@ -87,7 +88,7 @@ void denoise(const DenoiseOptions& options) {
   const SafetensorsFile file = SafetensorsFile::open(options.inputs);
   const auto model = model::load_model(
       options.model, options.gradients ? tape::Parameters::With::kGradients : tape::Parameters::With::kValues);
-  model::check_plan(model->config().family, plan);
+  model::check_plan(model->config(), plan);
   tape::Pool pool;
   tape::Tape tape(threads, pool, {.gradients = options.gradients});
   model::Context context(tape);
@@ -97,7 +98,7 @@ void denoise(const DenoiseOptions& options) {
     context.lists = std::make_shared<lists::OrderedLists>(lists::load_key_lists(options.lists));
     if (world.rank() == 0) tell_assumed_order(options.lists, *context.lists.all);
   }
-  check_names(file, model->config().family, options.gradients, world.rank() == 0);
+  check_names(file, model::family_of(model->config()), options.gradients, world.rank() == 0);
   const model::Input in = read_input(tape, file, model->config());
   const Timer timer;
   const tape::Tensor sample = model::forward_clips(*model, context, in);

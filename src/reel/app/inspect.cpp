@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "reel/app/app.h"
+#include "reel/model/family.h"
 
 namespace reel::app {
 
@@ -123,7 +124,7 @@ void print_lists(const Json& json) {
 }
 
 void print_model(const Json& json) {
-  const bool pairs = json["family"] != "wan";
+  const bool pairs = !model::family_of({.family = json["family"]}).full_attention;
   fmt::print("{}: {}, {} parameters{}\n", text_of(json["path"]), text_of(json["family"]), number(json["parameters"]),
              json["trained"] == json["parameters"] ? "" : fmt::format(", {} of them trained", number(json["trained"])));
   entry("size", fmt::format("{}, width {} ({} of {}), feed-forward {}, patch {}",

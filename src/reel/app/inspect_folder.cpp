@@ -22,7 +22,7 @@ std::vector<fs::path> entries_of(const std::string& folder) {
   std::vector<fs::path> paths;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) paths.push_back(entry.path());
-  if (error) throw Error(fmt::format("cannot read {}: {}", folder, error.message()), "check the permissions");
+  if (error) throw Error(fmt::format("{}: cannot be read: {}", folder, error.message()), "check the permissions");
   std::sort(paths.begin(), paths.end());
   return paths;
 }

@@ -101,7 +101,7 @@ void sample(const SampleOptions& o) {
   const train::TrainedRun run = train::open_run(
       o.run, {.averaged = !o.last, .sparsity = o.dense ? Sparsity::kOff : Sparsity::kAsTrained, .warn = warn});
   const train::RunConfig& config = run.config;
-  model::check_plan(config.model.family, plan);
+  model::check_plan(config.model, plan);
   world.shared().limit = config.parallel.wait_seconds;
   const std::string caption = caption_of(o, *run.source);
   const Buffer<float> text = caption.empty() ? train::null_text(*run.model, config) : run.source->text_of(caption);

@@ -11,8 +11,8 @@
 namespace reel::model {
 
 struct ModelConfig {
-  // "wan": full 3-D attention, text cross-attention (Wan 2.1; DSV's models). "stdit3": spatial and temporal blocks
-  // (Open-Sora 1.2). "latte": the same idea with text in the spatial blocks only (diffusers' Latte).
+  // One of family.h. "wan": full 3-D attention, text cross-attention (Wan 2.1; DSV's models). "stdit3": spatial and
+  // temporal blocks (Open-Sora 1.2). "latte": the same idea with text in the spatial blocks only (diffusers' Latte).
   std::string family = "wan";
   std::int64_t layers = 8;  // stdit3, latte: pairs of a spatial and a temporal block
   std::int64_t heads = 6;
@@ -54,7 +54,7 @@ void visit(Settings& settings, ModelConfig& config);
 // Error where the numbers do not make a model: what, and which values would do.
 void check(const ModelConfig& config);
 
-// config.json of a diffusers-style folder; the family is told by `_class_name` or `architectures`. An Error names
+// config.json of a diffusers-style folder; `_class_name` or `architectures` name the family. An Error names
 // `file` and the key.
 ModelConfig parse_config(const std::string& json, const std::string& file);
 std::string config_json(const ModelConfig& config);

@@ -22,9 +22,7 @@ struct Input {
 };
 
 // Frames of a given input in patches: where given_frames has its entries.
-inline std::int64_t patch_frames(const ModelConfig& c, std::int64_t frames) {
-  return c.family == "stdit3" ? (frames + c.patch[0] - 1) / c.patch[0] : frames / c.patch[0];
-}
+std::int64_t patch_frames(const ModelConfig& config, std::int64_t frames);
 
 class Denoiser {
  public:
@@ -36,7 +34,7 @@ class Denoiser {
   tape::Parameters& parameters() { return parameters_; }
   const tape::Parameters& parameters() const { return parameters_; }
   // Number of calls of Context::attend in a pass.
-  std::int64_t attentions() const { return config_.family == "wan" ? config_.layers : 2 * config_.layers; }
+  std::int64_t attentions() const;
 
  protected:
   explicit Denoiser(ModelConfig config) : config_(std::move(config)) {}
@@ -44,8 +42,8 @@ class Denoiser {
   tape::Parameters parameters_;
 };
 
-// An Error where models of the family cannot be cut like this: which plans would work.
-void check_plan(const std::string& family, const layout::Degrees& plan);
+// An Error where such a model cannot be cut like this: which plans would work.
+void check_plan(const ModelConfig& config, const layout::Degrees& plan);
 
 // A model of the family, with memory for its weights (zeros) and, if wanted, gradients.
 std::unique_ptr<Denoiser> make_denoiser(const ModelConfig& config, tape::Parameters::With with);

@@ -11,6 +11,7 @@
 #include "reel/base/error.h"
 #include "reel/files/file.h"
 #include "reel/files/folder.h"
+#include "reel/model/family.h"
 
 namespace reel::model {
 
@@ -21,40 +22,6 @@ namespace fs = std::filesystem;
 constexpr const char* kWeights = "diffusion_pytorch_model.safetensors";
 constexpr const char* kTransformersWeights = "model.safetensors";  // Open-Sora's, which is a class of transformers
 constexpr const char* kPrefix = "model.diffusion_model.";
-
-// Wan's own names, by pieces of diffusers' ones; the first that fits is replaced.
-constexpr std::pair<const char*, const char*> kOfficialWan[] = {
-    {"condition_embedder.text_embedder.linear_1.", "text_embedding.0."},
-    {"condition_embedder.text_embedder.linear_2.", "text_embedding.2."},
-    {"condition_embedder.time_embedder.linear_1.", "time_embedding.0."},
-    {"condition_embedder.time_embedder.linear_2.", "time_embedding.2."},
-    {"condition_embedder.time_proj.", "time_projection.1."},
-    {"proj_out.", "head.head."},
-    {".attn1.to_q.", ".self_attn.q."},
-    {".attn1.to_k.", ".self_attn.k."},
-    {".attn1.to_v.", ".self_attn.v."},
-    {".attn1.to_out.0.", ".self_attn.o."},
-    {".attn1.norm_", ".self_attn.norm_"},
-    {".attn2.to_q.", ".cross_attn.q."},
-    {".attn2.to_k.", ".cross_attn.k."},
-    {".attn2.to_v.", ".cross_attn.v."},
-    {".attn2.to_out.0.", ".cross_attn.o."},
-    {".attn2.norm_", ".cross_attn.norm_"},
-    {".norm2.", ".norm3."},
-    {".ffn.net.0.proj.", ".ffn.0."},
-    {".ffn.net.2.", ".ffn.2."},
-    {".scale_shift_table", ".modulation"},
-};
-
-std::string official_wan_name(const std::string& name) {
-  if (name == "scale_shift_table") return "head.modulation";
-  for (const auto& [ours, theirs] : kOfficialWan) {
-    if (const std::size_t at = name.find(ours); at != std::string::npos) {
-      return name.substr(0, at) + theirs + name.substr(at + std::string(ours).size());
-    }
-  }
-  return name;
-}
 
 // The files that hold the weights of a folder; a file stands for itself.
 std::vector<std::string> weight_files(const std::string& path) {
@@ -131,7 +98,7 @@ void read_into(Parameter& p, const SafetensorsFile& file, const std::string& nam
 }  // namespace
 
 std::string file_name_of(const ModelConfig& config, const std::string& parameter) {
-  return config.official_names ? official_wan_name(parameter) : parameter;
+  return config.official_names ? family_of(config).official_name(parameter) : parameter;
 }
 
 ModelConfig load_config(const std::string& folder) {
@@ -164,8 +131,8 @@ void load_weights(Denoiser& model, const std::string& path) {
   for (Parameter& p : model.parameters().all()) {
     // Either set of names, whatever the configuration is called: repackaged files mix them.
     std::string name = file_name_of(model.config(), p.name);
-    if (!where.contains(name) && model.config().family == "wan") {
-      name = model.config().official_names ? p.name : official_wan_name(p.name);
+    if (const auto official = family_of(model.config()).official_name; official != nullptr && !where.contains(name)) {
+      name = model.config().official_names ? p.name : official(p.name);
     }
     const auto found = where.find(name);
     if (found == where.end()) {

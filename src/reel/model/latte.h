@@ -9,6 +9,8 @@
 
 namespace reel::model {
 
+struct Family;
+
 class Latte : public Denoiser {
  public:
   explicit Latte(const ModelConfig& config);
@@ -35,5 +37,7 @@ class Latte : public Denoiser {
   std::vector<Block> spatial_, temporal_;
   Parameter* table_;  // [2, width]
 };
+
+const Family& latte_family();  // family.h
 
 }  // namespace reel::model

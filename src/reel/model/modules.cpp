@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "reel/model/family.h"
+
 namespace reel::model {
 
 Linear add_linear(tape::Parameters& parameters, const std::string& name, Shape weight, bool bias) {
@@ -74,7 +76,7 @@ void check_input(const ModelConfig& c, const Input& in) {
     refuse("hidden_states", latents, fmt::format("[batch, {}, frames, height, width]", c.channels));
   }
   for (int axis = 0; axis < 3; ++axis) {
-    if (latents[2 + axis] < 1 || (c.family != "stdit3" && latents[2 + axis] < c.patch[axis])) {
+    if (latents[2 + axis] < 1 || (!family_of(c).pads && latents[2 + axis] < c.patch[axis])) {
       refuse("hidden_states", latents, fmt::format("at least one patch of [{}]", fmt::join(c.patch, ", ")));
     }
   }
@@ -90,7 +92,7 @@ void check_input(const ModelConfig& c, const Input& in) {
   need("timestep", in.times.size(), batch, false);
   need("x_mask", in.given_frames.size(), batch * patch_frames(c, latents[2]), true);
   need("mask", in.text_mask.size(), batch * text[1], true);
-  if (c.family == "stdit3") {
+  if (family_of(c).wants_size) {
     need("fps", in.fps.size(), batch, false);
     need("height", in.height.size(), batch, false);
     need("width", in.width.size(), batch, false);

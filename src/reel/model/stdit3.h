@@ -11,6 +11,8 @@
 
 namespace reel::model {
 
+struct Family;
+
 class Stdit3 : public Denoiser {
  public:
   explicit Stdit3(const ModelConfig& config);
@@ -44,5 +46,7 @@ class Stdit3 : public Denoiser {
   std::vector<Block> spatial_, temporal_;
   Parameter *final_table_, *rope_freqs_;
 };
+
+const Family& stdit3_family();  // family.h
 
 }  // namespace reel::model

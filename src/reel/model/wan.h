@@ -16,6 +16,8 @@
 
 namespace reel::model {
 
+struct Family;
+
 class Wan : public Denoiser {
  public:
   explicit Wan(const ModelConfig& config);
@@ -45,5 +47,7 @@ class Wan : public Denoiser {
   std::vector<Block> blocks_;
   Parameter* table_;  // [1, 2, width]
 };
+
+const Family& wan_family();  // family.h
 
 }  // namespace reel::model

@@ -7,6 +7,7 @@
 
 #include "reel/base/error.h"
 #include "reel/files/safetensors.h"
+#include "reel/model/family.h"
 #include "reel/model/folder.h"
 
 namespace reel::train {
@@ -78,7 +79,7 @@ void complete(RunConfig& c) {
   fill_in(c.model.channels, channels);
   fill_in(c.model.text_width, c.text_width);
   fill_in(c.model.text_tokens, c.text_tokens);
-  if (c.model.family == "latte") c.model.frames = c.video.frames;
+  if (model::family_of(c.model).knows_length) c.model.frames = c.video.frames;
 }
 
 void check_whole(const RunConfig& c, const Toml& toml) {
@@ -112,9 +113,9 @@ void check_sparsity(const RunConfig& c, const Toml& toml) {
   const auto refuse = [&](const std::string& key, const std::string& what, const std::string& hint) {
     throw Error(fmt::format("{}: {}: {}", toml.where(key), key, what), hint);
   };
-  if (s.on() && c.model.family != "wan") {
+  if (s.on() && !model::family_of(c.model).full_attention) {
     refuse("sparsity.mode", fmt::format("the family {} has no full 3-D attention to make sparse", c.model.family),
-           "use model.family = \"wan\", or sparsity.mode = \"off\"");
+           fmt::format("use model.family = {}, or sparsity.mode = \"off\"", model::names_of_families(true)));
   }
   if (std::any_of(s.group.begin(), s.group.end(), [](std::int64_t n) { return n < 1 || n > 64; }) ||
       s.group[0] * s.group[1] * s.group[2] > 1024) {
@@ -151,7 +152,7 @@ void check_storyboard(const RunConfig& c, const Toml& toml) {
 
 void check_parallel(const RunConfig& c, const Toml& toml) {
   try {
-    model::check_plan(c.model.family, c.parallel.plan);
+    model::check_plan(c.model, c.parallel.plan);
   } catch (const Error& error) {
     throw Error(fmt::format("{}: parallel.plan: {}", toml.where("parallel.plan"), error.what()), error.hint());
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "reel/base/error.h"
+#include "reel/model/family.h"
 
 namespace reel::train {
 
@@ -11,11 +12,13 @@ using diffusion::Draws;
 using tape::Tensor;
 
 diffusion::Kind kind_of(const RunConfig& c) {
-  return diffusion::kind_of(c.diffusion, c.model.family == "latte" ? diffusion::Kind::kDdpm : diffusion::Kind::kFlow);
+  return diffusion::kind_of(c.diffusion,
+                            model::family_of(c.model).ddpm ? diffusion::Kind::kDdpm : diffusion::Kind::kFlow);
 }
 
 diffusion::Velocity velocity_of(const model::ModelConfig& c) {
-  return c.family == "stdit3" ? diffusion::Velocity::kDataMinusNoise : diffusion::Velocity::kNoiseMinusData;
+  return model::family_of(c).data_minus_noise ? diffusion::Velocity::kDataMinusNoise
+                                              : diffusion::Velocity::kNoiseMinusData;
 }
 
 ClipShape clip_shape(const RunConfig& c, std::int64_t batch) {
