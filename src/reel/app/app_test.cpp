@@ -106,7 +106,8 @@ TEST(App, OptionsThatListsMakeUselessAreRefused) {
   for (const auto& [option, value] : unused) {
     const Result result = reel({"bench", "attention", "--lists", lists, option, value});
     EXPECT_EQ(result.code, 2);
-    EXPECT_NE(result.err.find(option + std::string(" has no effect beside --lists")), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find(option + std::string(" has no effect together with --lists")), std::string::npos)
+        << result.err;
   }
 }
 

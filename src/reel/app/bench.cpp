@@ -129,7 +129,7 @@ void add_bench(Verb& parser, Action& action) {
   add_tokens(sparse);
   sparse->add_flag("--no-dense", options->no_dense,
                    "only the sparse side, once: for lengths that dense takes hours for");
-  add("plan", "balance of partitions beside the named ways of others, and the time planning takes", bench_plan);
+  add("plan", "balance of partitions compared with published rules, and the time that planning takes", bench_plan);
   Verb* train = add("train", "whole training steps: forward, backward, optimizer", bench_train);
   train->add_option("--model", options->model, "a run file; without: wan, 8 layers, width 384, 4,096 tokens")
       ->type_name("FILE.toml");
@@ -140,7 +140,8 @@ void add_bench(Verb& parser, Action& action) {
       ->capture_default_str();
   train->add_option("--set", options->set, "another value for a key of the run file, as train.recompute=true");
   Verb* sequence =
-      add("sequence", "mpirun -n 4 reel bench sequence: DSP beside Ulysses and Ring, bytes and time", bench_sequence);
+      add("sequence", "mpirun -n 4 reel bench sequence: DSP compared with Ulysses and Ring, bytes and time",
+          bench_sequence);
   sequence->add_option("--model", options->model, "a run file; without: configs/stdit3-bench.toml")
       ->type_name("FILE.toml");
   sequence->add_option("--steps", options->steps, "passes to measure after a first one; the best counts")

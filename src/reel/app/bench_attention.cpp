@@ -243,7 +243,8 @@ void check_attention_options(const BenchOptions& o) {
                                                  {"--block", o.block != 0}};
   for (const auto& [option, given] : unused) {
     if (given) {
-      throw Error(fmt::format("{} has no effect beside --lists {}", option, o.lists), "leave it out: the file says it");
+      throw Error(fmt::format("{} has no effect together with --lists {}", option, o.lists),
+                  "leave it out: the file says it");
     }
   }
 }

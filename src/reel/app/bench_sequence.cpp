@@ -41,7 +41,7 @@ struct Pass {             // forward and backward
 struct Result {
   Pass full, hollow;
   double exposed() const { return std::max(0.0, full.waited - hollow.waited); }
-  // Of messages that take `transfer` seconds. At most all: small ones wait longer than their bytes take.
+  // The share of `transfer` seconds that was waited for. At most 1: small messages wait longer than their bytes take.
   double exposed_share(double transfer) const { return exposed() < transfer ? exposed() / transfer : 1; }
 };
 

@@ -103,7 +103,7 @@ void print_lists(const Json& json) {
                               json["head_dim"].is_null() ? "unknown" : number(json["head_dim"])));
   entry("groups", fmt::format("{} of {} to {} queries", number(json["groups"]["count"]),
                               number(json["groups"]["least"]), number(json["groups"]["most"])));
-  entry("lists", fmt::format("{} to {} keys, {:.1f} in the mean, {}", number(json["lists"]["least"]),
+  entry("lists", fmt::format("{} to {} keys, {:.1f} on average, {}", number(json["lists"]["least"]),
                              number(json["lists"]["most"]), json["lists"]["mean"].get<double>(),
                              json["granularity"] == 1 ? "one by one"
                                                       : fmt::format("in tiles of {}", number(json["granularity"]))));

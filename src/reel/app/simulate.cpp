@@ -87,7 +87,7 @@ std::string describe_error(const sim::Result& r) {
     return fmt::format("{:.4g} to {:.4g} s", r.step_seconds * (1 - band), r.step_seconds * (1 + band));
   };
   if (r.error_band)
-    return fmt::format("{}: such predictions were off by {:.1f} % in the mean", range(*r.error_band),
+    return fmt::format("{}: such predictions were off by {:.1f} % on average", range(*r.error_band),
                        100 * *r.error_band);
   std::string text = "not validated: no step of this kind was ever compared with a measured one";
   if (r.error_guess > 0)

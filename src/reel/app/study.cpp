@@ -199,7 +199,8 @@ void add_study(Verb& parser, Action& action) {
   add_common(lists, qk)->required();
   lists->add_option("--keys", options->lists.keys, "share of the keys in a list, own tile included")
       ->capture_default_str();
-  lists->add_option("--predictor", options->lists.predictor, "who chooses: qk, hidden or true")->capture_default_str();
+  lists->add_option("--predictor", options->lists.predictor, "what chooses the keys: qk, hidden or true")
+      ->capture_default_str();
   lists->add_option("--out", options->out, "safetensors to write")->required()->type_name("FILE")->to_write();
   lists->add_option("--block", options->lists.block, "keys that are chosen together: 1, or 64 for kernels over blocks")
       ->capture_default_str();

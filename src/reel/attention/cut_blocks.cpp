@@ -94,7 +94,7 @@ Blocks cut(const Shape& shape, const lists::ListsView& lists, std::int64_t most_
   return work;
 }
 
-// Of a unit whose keys have `bytes` in all.
+// Unit::ranges of a unit whose keys take `bytes` together.
 std::int64_t ranges_of(const Blocks& work, const Unit& unit, double bytes) {
   double listed = 0;
   for (std::int64_t i = unit.first; i < unit.last; ++i) {

@@ -68,7 +68,7 @@ TEST(Threads, AnExceptionReachesTheCallerAndTheTeamGoesOn) {
   EXPECT_EQ(done, 10);
 }
 
-// Of this thread, which alone may poll.
+// Counts how often this thread polls; no other thread may.
 void count_polls(Threads& threads, int& polls) {
   threads.set_poll([&polls, caller = std::this_thread::get_id()] {
     EXPECT_EQ(std::this_thread::get_id(), caller);

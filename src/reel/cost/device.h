@@ -19,7 +19,7 @@ struct Gemm {
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t batch = 1;
   Precision precision = Precision::kBf16;
-  bool ragged = false;  // m is the mean of a batch whose rows differ: half a tile more for each, in the mean
+  bool ragged = false;  // m is the mean of a batch whose rows differ: half a tile more for each, on average
 };
 
 enum class Direction { kForward, kBackward };

@@ -30,7 +30,7 @@ TEST(Device, GemmCountsTilesAndWaves) {
   EXPECT_DOUBLE_EQ(cost.quantisation({1100, 100, 500}), 0.55);  // eleven tiles: two waves of ten
   EXPECT_DOUBLE_EQ(cost.quantisation({50, 100, 500}), 0.05);    // half of one tile of ten
   EXPECT_DOUBLE_EQ(cost.quantisation({100, 100, 500, 10}), 1);  // a batch fills the device
-  // four experts of 150 rows in the mean: 4 x (1.5 + 0.5) tiles
+  // four experts of 150 rows on average: 4 x (1.5 + 0.5) tiles
   EXPECT_DOUBLE_EQ(cost.quantisation({150, 100, 500, 4, Precision::kBf16, true}), 0.6);
   EXPECT_DOUBLE_EQ(cost.seconds(Gemm{1000, 100, 500}), 2.0 * 1000 * 100 * 500 / 1e12);
   EXPECT_DOUBLE_EQ(cost.seconds(Gemm{1100, 100, 500}), 2 * cost.seconds(Gemm{1000, 100, 500}));

@@ -26,7 +26,7 @@ std::int64_t tokens_of(std::span<const std::int32_t> list, std::int64_t keys_tok
   return tokens;
 }
 
-// Of lists that may have no offsets and keys yet.
+// Checks what lists have before their offsets and keys are made.
 void check_sizes(const KeyLists& lists) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   if (lists.batch < 0 || lists.heads < 0 || lists.batch > kMost || lists.heads > kMost) {

@@ -30,7 +30,7 @@ Tensor forward_clips(Denoiser& model, Context& context, const Input& input) {
   own.given_frames = values_of_clips(input.given_frames, batch, first, last);
   own.text_mask = values_of_clips(input.text_mask, batch, first, last);
   own.fps = values_of_clips(input.fps, batch, first, last);
-  // Those of the first clip of all count for every clip (stdit3.cpp).
+  // The size of the first clip of the batch counts for every clip (stdit3.cpp).
   own.height = values_of_clips(input.height, batch, 0, last - first);
   own.width = values_of_clips(input.width, batch, 0, last - first);
   const GivenLists lists = context.lists;

@@ -104,7 +104,7 @@ std::string file_name_of(const ModelConfig& config, const std::string& parameter
 ModelConfig load_config(const std::string& folder) {
   const std::string path = folder + "/config.json";
   if (!fs::exists(path)) {
-    throw Error(fmt::format("{}: no config.json", folder), "a model folder has config.json and its weights beside it");
+    throw Error(fmt::format("{}: no config.json", folder), "a model folder holds config.json and the weights");
   }
   return parse_config(read_file(path), path);
 }

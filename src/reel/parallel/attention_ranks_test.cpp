@@ -153,7 +153,7 @@ TEST(ManyRanks, SameBitsEachTime) {
   }
 }
 
-// Keys go only as far around the ring as somebody needs them; their gradients begin at the first who does.
+// Keys travel only as far around the ring as a rank needs them; their gradients begin at the first who does.
 TEST(ManyRanks, KeysThatNobodyNeedsAreNotSent) {
   const int n = world().size();
   Team team(world(), {.ring = n});

@@ -106,7 +106,7 @@ Route make_route(const Tape& tape, comm::Comm& ring, const Tensor& q, const layo
   return r;
 }
 
-// Of tensors that hold the queries of this rank, or the keys of a whole block.
+// Views of tensors that hold the queries of this rank, or the keys of a whole block.
 template <class T>
 attention::View<T> queries(T* data, const Route& r) {
   return attention::token_major(data, r.own[1], r.own[2], r.own[3]);
@@ -229,7 +229,7 @@ void backward(Tape& tape, comm::Comm& ring, const Route& r, const Known& known, 
   }
   const std::int64_t width = 2 * r.largest(), own = r.floats(r.rank);
   const int reach = r.reach[Route::at(r.rank)];
-  // Of the block at hand, keys then values: this rank's share, and the sum so far, which comes in and goes on.
+  // Gradients of the block at hand, keys then values: this rank's share, and the sum so far, which is passed on.
   const Tensor share = tape.make({shared ? width : 0});
   const Tensor sums[2] = {tape.make({any ? width : 0}), tape.make({any ? width : 0})};
   const Tensor returned = tape.make({reach > 0 ? 2 * own : 0});

@@ -8,7 +8,7 @@
 //                  (n - 1) / n of its part                        backward: the opposite switch
 //   gather         all-gather                                     backward: takes the own part
 //
-// layout::Cut the axis along which nothing is computed together: what a stage computes along every other axis needs no
+// Cut the axis along which nothing is computed together: what a stage computes along every other axis needs no
 // message. Axes are cut as a layout::Cut says (cut.h), evenly or not; a rank may hold nothing.
 //
 // Gradients: what is whole is the same on every rank, and so is its gradient. What is computed from parts is partial:

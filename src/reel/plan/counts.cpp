@@ -75,7 +75,7 @@ void add_list(const KeyLists& lists, std::int64_t b, std::int64_t h, std::int64_
   }
 }
 
-// Of each of `blocks`, when they are many for `ranks`; else each is a column of its own.
+// The column of each of `blocks`: several blocks share one where they are many for `ranks`, else each has its own.
 std::vector<std::int32_t> columns_of_blocks(std::int64_t blocks, std::int64_t ranks) {
   const std::int64_t enough = (std::max<std::int64_t>(4 * ranks, 128) + ranks - 1) / ranks * ranks;
   const std::int64_t columns = blocks < 2 * enough ? blocks : enough;

@@ -28,9 +28,9 @@ struct GroupCost {
 };
 constexpr GroupCost kBlockCost{0, 1.0 / static_cast<double>(kBlockTokens)};
 
-// Of a Machine: arithmetic at the peak, 4 * head_dim operations a query and key; queries in and output out through
-// memory for every visit, or nothing where memory was not measured. Of a Cluster: forward, as its device times
-// list-sparse attention.
+// The cost on a Machine: arithmetic at the peak, 4 * head_dim operations a query and key; queries in and output out
+// through memory for every visit, or nothing where memory was not measured. The cost on a Cluster: forward, as its
+// device times list-sparse attention.
 GroupCost group_cost(const cost::Machine& machine, std::int64_t group_queries, std::int64_t head_dim);
 GroupCost group_cost(const cost::Cluster& cluster, std::int64_t group_queries, std::int64_t head_dim);
 

@@ -20,7 +20,7 @@ double measure(const Counts& work, const Partition& p, Exchange exchange) {
   return exchange == Exchange::kRing ? rho(t) : rho_no_barrier(t);
 }
 
-// Of a plan that deals nothing but heads: entries of the lists, summed by group.
+// rho of a plan that deals nothing but heads: entries of the lists, summed by group.
 double rho_of_heads(const lists::KeyLists& lists, const Partition& p) {
   double most = 0;
   for (const Indices& heads : p.heads) {

@@ -1,7 +1,7 @@
 // The low-rank form of q k^T that follows from the second moments of q and k, without any training.
 //
 // With C_q = L_q L_q^T, C_k = L_k L_k^T (plus a small ridge) and L_q^T L_k = U E V^T, the best rank-r approximation of
-// the scores, in the mean over queries and keys, is (q P_q)(k P_k)^T with P_q = L_q^-T U_r E_r^(1/2) and
+// the scores, on average over queries and keys, is (q P_q)(k P_k)^T with P_q = L_q^-T U_r E_r^(1/2) and
 // P_k = L_k^-T V_r E_r^(1/2). The moments of keys are taken about their mean: what all keys share adds the same to
 // every score of a query and changes no softmax. The singular values E tell which rank a head needs.
 #pragma once

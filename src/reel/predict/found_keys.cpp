@@ -18,7 +18,7 @@ double mass_of(std::span<const float> weights, const std::vector<std::int32_t>& 
   return mass;
 }
 
-// Of one query, from true and predicted scores.
+// The keys found for one query, from true and predicted scores.
 FoundKeys found_by_query(std::span<const float> scores, std::span<const float> weights, std::span<const float> guess,
                          std::size_t count) {
   const std::vector<std::int32_t> best = largest(scores, count), chosen = largest(guess, count);

@@ -67,7 +67,7 @@ struct Candidate {
   float energy = 0;
 };
 
-// Of one head, those that count most first.
+// The candidates of one head; those that count most come first.
 std::vector<Candidate> candidates(std::span<const float> energies, const kernels::RopeAngles* angles,
                                   const ModelHeads& shape, std::int64_t head) {
   const bool turned = head < turned_heads(angles, shape);

@@ -25,11 +25,11 @@ constexpr double kClip = 1.0;  // norms are 0.3 at first and 0.03 later
 // Gradients are 1e-4 to 1e-3 where there is something to learn. AdamW would follow smaller ones as eagerly, which at
 // full rank are roundings: with 1e-6 recall fell from 1 to .96 there, with 1e-4 it stays above .99.
 constexpr double kEps = 1e-4;
-// Clips differ: with the energies of the last one alone, looked at in every pass, pairs come and go and recall is .71
-// instead of .76 (heads of 32, rank 16).
+// Clips differ: with the energies of the last one alone, looked at in every pass, pairs change from pass to pass and
+// recall is .71 instead of .76 (heads of 32, rank 16).
 constexpr float kEnergyDecay = 0.8f;
 
-// Of 32 numbers 16 find .83 of the keys, 24 .92 (storyboard clips, 250 steps).
+// For heads of 32 numbers, rank 16 finds .83 of the keys and rank 24 finds .92 (storyboard clips, 250 steps).
 std::int64_t default_rank(std::int64_t head_dim) { return std::clamp<std::int64_t>(head_dim * 3 / 8 * 2, 2, 32); }
 
 std::vector<std::int32_t> tokens_from(std::int64_t first, std::int64_t count) {

@@ -1,6 +1,6 @@
 // The predictor `hidden`, the way of the DSV paper (arXiv 2502.07590) made to work: low-rank queries and keys from the
 // block's input, so that the keys could be chosen before q and k exist. It is a pair of maps a layer (hidden_map.h)
-// that begin as the rows of W_q and W_k whose numbers count most, and are trained beside the model to give each key
+// that begin as the rows of W_q and W_k whose numbers count most, and are trained next to the model to give each key
 // the weight it has (distil.h), a few queries of each training pass at a time.
 #pragma once
 

@@ -38,7 +38,7 @@ std::size_t keys_of(double share, std::int64_t tokens) {
   return std::max<std::size_t>(1, static_cast<std::size_t>(std::lround(share * static_cast<double>(tokens))));
 }
 
-// Of the output over the first kKept of `order`, against that over all.
+// Errors of the output over the first keys of `order` (shares kKept), compared with the output over all keys.
 std::vector<double> errors_of(const LayerInput& in, std::int64_t head, std::span<const float> weights,
                               std::span<const std::int32_t> order) {
   const std::size_t dim = sized(in.head_dim);

@@ -18,7 +18,7 @@ class QkPredictor final : public Predictor {
                std::int64_t rank, float* low_q, float* low_k, Threads& threads) const override;
   bool learns_always() const override { return false; }
   Wanted wants(const Origin*, int, std::int64_t, bool profiled) const override { return {.sums = profiled}; }
-  // Those of x x^T and of x, for q and for k.
+  // The sums of x x^T and of x over the tokens, for x = q and for x = k.
   std::int64_t sums_per_head() const override { return 2 * (shape_.head_dim * shape_.head_dim + shape_.head_dim); }
   std::vector<double> sums(const ClipHeads& clip, std::int64_t tokens, Threads& threads) const override;
   void learn_from(const Lesson& lesson, Threads& threads) override;

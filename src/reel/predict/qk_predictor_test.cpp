@@ -105,7 +105,7 @@ TEST(QkPredictor, SavedAndLoadedPredictsTheSameBits) {
   EXPECT_FALSE(loaded.knows(0));
   EXPECT_TRUE(loaded.knows(1));
   const Layer x(2, 100, kQkShape, 9);
-  for (int more = 0; more < 2; ++more) {  // and goes on learning the same
+  for (int more = 0; more < 2; ++more) {  // and continues to learn the same
     const LowRows a(saved, x, 16, 1), b(loaded, x, 16, 1);
     expect_same_bits(a.q, b.q);
     expect_same_bits(a.k, b.k);

@@ -80,7 +80,7 @@ struct Mark {
 std::vector<Mark> linear_marks(double& low, double& high, const Axis::Options& options) {
   const double size = std::max(std::fabs(low), std::fabs(high));
   if (high - low <= 1e-6 * size || size < kSmallest) {  // a constant: in the middle
-    // Of whole numbers one or, beyond 2^53, where that is no step any more, as much as still is one.
+    // Whole numbers get a margin of one or, beyond 2^53, where adding one changes nothing, of enough to change them.
     const double margin = size < kSmallest ? 1 : options.whole ? std::max(1.0, 1e-6 * size) : 0.1 * size;
     low -= margin;
     high += margin;

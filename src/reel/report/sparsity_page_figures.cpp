@@ -122,7 +122,7 @@ Html distance_chart(const Figures& f) {
   chart.note = fmt::format(
       "Share of a query's critical keys (the fewest that carry {}) no further away than this in frames, rows and "
       "columns "
-      "together (Euclidean), beside that of all keys.",
+      "together (Euclidean), compared with that of all keys.",
       share_text(f.mass));
   constexpr std::size_t kRadius = 5;
   if (f.critical_within.size() > kRadius) {

@@ -41,14 +41,14 @@ double mean(std::vector<double>::const_iterator begin, std::int64_t count) {
   return std::accumulate(begin, begin + count, 0.0) / static_cast<double>(count);
 }
 
-// Of a layer: what it says, or the mean of its heads.
+// The sparsity of a layer as the job says it, or the mean of its heads.
 double layer_sparsity(const Model& m, std::int64_t layer) {
   if (!m.sparsity.empty()) return m.sparsity[m.sparsity.size() == 1 ? 0 : static_cast<std::size_t>(layer)];
   const auto heads = static_cast<std::int64_t>(m.head_sparsity.size());
   return heads == 0 ? 0 : mean(m.head_sparsity.begin(), heads);
 }
 
-// Of the heads that a rank computes after the all-to-all.
+// The sparsity of the heads that a rank computes after the all-to-all.
 double rank_sparsity(const Job& job, std::int64_t layer, const Coordinates& who) {
   const Model& m = job.model;
   if (m.head_sparsity.empty()) return layer_sparsity(m, layer);

@@ -204,7 +204,7 @@ class Engine {
     }
   }
 
-  // Compute of class c goes on at the pace that its neighbour on kData leaves it.
+  // Compute of class c continues at the pace that its neighbour on kData leaves it.
   void set_pace(std::int32_t c, const Task& task) {
     Run& run = runs_[at(c)];
     run.factor = run.neighbour == nullptr ? 1000 : run.neighbour->slowdown[task.kernel];
@@ -408,7 +408,7 @@ void Engine::check_finished() {
       s = at(run.lanes[s].blocked_on);
       continue;
     }
-    // It has arrived at a call: go on with a member that has not.
+    // It has arrived at a call: continue with a member that has not.
     const std::int32_t slot = w_.calls[at(next(run, run.lanes[s], s)->call)].slot;
     const std::int32_t m = meetings_.of(c, slot);
     bool found = false;

@@ -46,7 +46,7 @@ struct Timeline {
   std::int64_t tasks = 0;   // that were run
 };
 
-// An Error names the tasks that wait for each other where the workload cannot go on.
+// An Error names the tasks that wait for each other where the workload cannot proceed.
 Timeline run(const Workload& workload, const Folding& folding, bool spans = false);
 
 }  // namespace reel::sim

@@ -19,9 +19,9 @@ struct BreakEven {
 // groups of 64.
 BreakEven measure_break_even(std::int64_t tokens, std::int64_t head_dim, Threads& threads);
 
-// The same, looked up in the CSV file `cache` of this machine; measured and added where it is not there. Lengths are
-// rounded up to a power of two from 1,024 to 8,192, beyond which the share hardly changes. A cache that cannot be
-// written to is no error.
+// The same, looked up in the CSV file `cache` of this machine, or measured and added to that file. Lengths are
+// rounded up to a power of two from 1,024 to 8,192, beyond which the share hardly changes. Where the cache
+// cannot be written, the measurement is used all the same.
 BreakEven break_even_for(const std::string& cache, std::int64_t tokens, std::int64_t head_dim, Threads& threads);
 
 // What a run decides by: the share that the run file names, where it names one; `otherwise` where it does not.

@@ -18,7 +18,7 @@ void visit(Settings& s, SparsityConfig& c) {
       "of the predicted scores; 0: qk: head by head from their spectrum, 8 to 32; hidden: 3/4 of head_dim up to 32");
   s.integer("sparsity.samples", c.samples, 0, 4096, "queries of a group that are scored; 0: 16 or all, as measured");
   s.integers("sparsity.group", c.group, 3, "frames, rows and columns of tokens that share a list");
-  s.integers("sparsity.keep", c.keep, 0, "frames of tokens that every list holds, beside its own tile");
+  s.integers("sparsity.keep", c.keep, 0, "frames of tokens that every list holds, in addition to its own tile");
   s.integers("sparsity.dense_layers", c.dense_layers, 0, "layers that always look at all keys");
   s.integer("sparsity.profile_every", c.profile_every, 1, Settings::kMany,
             "steps between looks at the true scores; five times as often in the first 100 steps");

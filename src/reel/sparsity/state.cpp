@@ -16,7 +16,7 @@ constexpr auto kNumbers = static_cast<std::int64_t>(kHeadFields.size());
 constexpr float kMostSamples = 4096;  // of a group, more than any has
 
 [[noreturn]] void damaged(const SafetensorsFile& file, const std::string& tensor) {
-  throw Error(fmt::format("{}: {} holds numbers that cannot be", file.name(), tensor), "go on from another checkpoint");
+  throw Error(fmt::format("{}: {} contains impossible values", file.name(), tensor), "resume from another checkpoint");
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ void State::load(const std::string& path, const predict::ModelHeads& shape, cons
   const SafetensorsFile file = SafetensorsFile::open(path);
   if (!file.contains("heads") ||
       file.info("heads").shape != std::vector<std::int64_t>{shape.layers, shape.heads, kNumbers}) {
-    throw Error(file.name() + ": is of another model", "the run file must describe the model of the checkpoint");
+    throw Error(file.name() + ": belongs to another model", "the run file must describe the model of the checkpoint");
   }
   const Buffer<float> numbers = file.read_f32("heads");
   const float* number = numbers.data();

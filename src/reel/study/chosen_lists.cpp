@@ -19,7 +19,7 @@ namespace reel::study {
 
 namespace {
 
-// Of all keys for queries [first, end), their sum.
+// The weights of all keys, summed over queries [first, end).
 Buffer<float> true_weights(const Buffer<float>& q, const Buffer<float>& k, std::int64_t first, std::int64_t end,
                            std::int64_t dim, std::int64_t tokens, Threads& threads) {
   const predict::ScoreInput scores{
@@ -109,8 +109,8 @@ lists::KeyLists lists_of_head(const ChooseListsInput& in, const Buffer<float>& q
     if (predictor.knows(0)) lists = predict::choose_keys(predictor, seen, sampled, choose, threads);
   }
   if (lists.heads != 1) {
-    throw Error(fmt::format("{}: scores of q and k are beyond what f32 holds", in.file->name()),
-                "is there a norm or a scale that was left out?");
+    throw Error(fmt::format("{}: scores of q and k overflow f32", in.file->name()),
+                "save q and k after their norm, and apply the softmax scale");
   }
   return lists;
 }

@@ -54,7 +54,7 @@ std::int64_t most_in_a_row(const BlockForm& form) {
 
 std::string describe(const BlockForm& form, const std::string& kind) {
   const double mean = static_cast<double>(form.columns.size()) / static_cast<double>(form.offsets.size() - 1);
-  return fmt::format("{}, {:.1f} of {} a row in the mean, at most {}", kind, mean, form.column_count(),
+  return fmt::format("{}, {:.1f} of {} a row on average, at most {}", kind, mean, form.column_count(),
                      most_in_a_row(form));
 }
 

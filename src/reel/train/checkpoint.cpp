@@ -101,7 +101,7 @@ std::string latest_checkpoint(const std::string& run) {
   if (fs::exists(link + "/state.json", error)) return fs::canonical(link, error).string();
   if (fs::symlink_status(link, error).type() == fs::file_type::not_found) return "";
   throw Error(fmt::format("{}: not a link to a whole checkpoint", link),
-              fmt::format("point it at one of {}/checkpoints, or remove it to start anew", run));
+              fmt::format("point it at one of {}/checkpoints, or remove it to start again", run));
 }
 
 // The name of step 1000000 comes before that of step 999999.

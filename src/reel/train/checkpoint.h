@@ -1,4 +1,4 @@
-// Checkpoints: everything a run needs to go on, bit for bit.
+// Checkpoints: everything a run needs to continue, bit for bit.
 //
 //   RUN/checkpoints/step-000200/   config.json, diffusion_pytorch_model.safetensors   the model, as diffusers reads it
 //                                  ema.safetensors         averaged weights, where they are kept, under the same names
@@ -30,7 +30,7 @@ struct RunState {
 };
 
 // On many ranks all of them call both. What is cut over them comes together on rank 0, which writes: a checkpoint does
-// not depend on the number of ranks, and another number may go on from it.
+// not depend on the number of ranks, and a run may be resumed on another number of them.
 void save_checkpoint(const std::string& run, Trainer& trainer, const RunState& state, std::int64_t keep);
 
 // Nothing where there is no checkpoint. An Error where RUN/latest does not fit the model.

@@ -142,7 +142,7 @@ TEST_F(Checkpoint, ALinkToNothingIsAnError) {
   save_checkpoint(run_, a.trainer, state_at(1), 2);
   fs::remove_all(run_ + "/checkpoints/step-000001");
   const std::string expected = fmt::format(
-      "{0}/latest: not a link to a whole checkpoint | point it at one of {0}/checkpoints, or remove it to start anew",
+      "{0}/latest: not a link to a whole checkpoint | point it at one of {0}/checkpoints, or remove it to start again",
       run_);
   EXPECT_EQ(message_of([&] { latest_checkpoint(run_); }), expected);
   EXPECT_EQ(message_of([&] { load_checkpoint(run_, a.trainer); }), expected);

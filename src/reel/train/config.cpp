@@ -127,7 +127,7 @@ void check_sparsity(const RunConfig& c, const Toml& toml) {
   }
   for (const double share : s.layer_keys) {
     if (!(share > 0 && share <= 1))
-      refuse("sparsity.layer_keys", fmt::format("{} is no share", share), "use 0 to 1; 1: all keys");
+      refuse("sparsity.layer_keys", fmt::format("{} is not a share", share), "use 0 to 1; 1: all keys");
   }
   for (const std::int64_t layer : s.dense_layers) {
     if (layer < 0 || layer >= c.model.layers)

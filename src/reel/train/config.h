@@ -66,7 +66,7 @@ data::Format format_of(const RunConfig& config);
 layout::Cut clips_of(const RunConfig& config, int groups);
 
 // Reads a run file with overrides ("train.steps=2000"), checks it as a whole, and fills in what follows from the data
-// (channels, text). An Error names file, line and key. `checkpoint` of a run that goes on, or is sampled from,
+// (channels, text). An Error names file, line and key. `checkpoint` of a run that is resumed or sampled from
 // describes the model where the run began with another one (train.start_from), which may be gone by now.
 RunConfig load_run(const std::string& path, const std::vector<std::string>& overrides,
                    const std::string& checkpoint = "");

@@ -19,7 +19,8 @@ struct RestoredClip {
 // what the model has learnt.
 double restore_level(const diffusion::DiffusionConfig& config);
 
-// Of pixels from -1 to 1, in dB: 10 log10(2^2 / mean squared difference), over the frames that are not given.
+// Peak signal-to-noise ratio of pixels from -1 to 1, in dB: 10 log10(2^2 / mean squared difference), over the frames
+// that are not given.
 double psnr(const diffusion::ClipShape& shape, std::int64_t given, std::span<const float> a, std::span<const float> b);
 
 // The first `count` held-out clips, fewer where there are fewer; those that cannot be read are left out. In one step,

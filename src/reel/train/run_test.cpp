@@ -132,7 +132,7 @@ TEST_F(Run, LeavesWhatItPromises) {
   for (std::size_t step = 1; step < 25; ++step) EXPECT_GT(rows[step].value("tokens_per_second"), 0) << step;
 }
 
-// Killed three times at moments that depend on the seed, with another number of threads each time. It would go on for
+// Killed three times at moments that depend on the seed, with another number of threads each time. It would run for
 // ever, so that no machine is fast enough to finish it before; how far it came is how far the other one has to go.
 TEST_F(Run, KilledAndResumedEndsWithTheSameBits) {
   SCOPED_TRACE(fmt::format("REEL_TEST_SEED={}", attention::test_seed()));
@@ -271,7 +271,7 @@ TEST_F(Broken, FiveStepsInARowThatAreNotFiniteEndTheRun) {
             std::string::npos);
   EXPECT_NE(read_file(path("run/metrics.jsonl")).find("{\"step\":8,\"loss\":null,"), std::string::npos);
   EXPECT_EQ(latest(path("run")), "step-000003");
-  // With sound clips it goes on from there.
+  // With sound clips it continues from there.
   write(8, 0);
   ASSERT_EQ(start(latents(), "run", true)->wait(), 0) << log("run");
   ASSERT_EQ(start(latents(), "straight", false)->wait(), 0) << log("straight");

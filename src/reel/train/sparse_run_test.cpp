@@ -81,7 +81,7 @@ class SparseRun : public testing::Files {
 };
 
 // Killed before anything is sparse, while heads turn and when they have; each time with another number of threads. As
-// in run_test.cpp it would go on for ever, and how far it came is how far the other one has to go.
+// in run_test.cpp it would run for ever, and how far it came is how far the other one has to go.
 TEST_F(SparseRun, KilledInEveryStageAndResumedEndsWithTheSameBits) {
   SCOPED_TRACE(fmt::format("REEL_TEST_SEED={}", attention::test_seed()));
   const Random random(attention::test_seed());
@@ -211,8 +211,8 @@ TEST_F(SparseRun, AnUnfitRunFileIsAnErrorThatSaysWhatToDo) {
     EXPECT_EQ(message(family, {"sparsity.mode=off"}), "no error");
   }
   expect(message("wan", {"sparsity.layer_keys=[0.5]"}), "1 shares for 2 layers | give one for each layer");
-  expect(message("wan", {"sparsity.layer_keys=[0.5, 0]"}), "0 is no share");
-  expect(message("wan", {"sparsity.layer_keys=[0.5, 1.5]"}), "1.5 is no share");
+  expect(message("wan", {"sparsity.layer_keys=[0.5, 0]"}), "0 is not a share");
+  expect(message("wan", {"sparsity.layer_keys=[0.5, 1.5]"}), "1.5 is not a share");
   expect(message("wan", {"sparsity.dense_layers=[2]"}), "there is no layer 2 | layers are 0 to 1");
   expect(message("wan", {"sparsity.keep=[0, 2]"}), "there is no frame 2 of tokens | frames are 0 to 1");
   expect(message("wan", {"sparsity.keep=[-1]"}), "there is no frame -1");

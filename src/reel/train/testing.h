@@ -68,7 +68,7 @@ inline const std::vector<std::string> kFamilies = {"wan", "stdit3", "latte"};
 
 // The data of a run, as the run reads it.
 struct Clips {
-  // Those of one rank, where there are many.
+  // `first` and `count`: the clips of each batch that one of many ranks reads.
   explicit Clips(const RunConfig& c, std::int64_t first = 0, std::int64_t count = -1)
       : source(data::make_source(c.data, format_of(c))),
         loader(*source, {c.train.batch, static_cast<std::uint64_t>(c.train.seed), 0, first, count}) {}

@@ -34,7 +34,7 @@ class Trainer {
   Trainer(const RunConfig& config, Threads& threads, const sparsity::Controller::Options& sparsity = {},
           parallel::Team* team = nullptr);
 
-  // Of each batch of train.batch clips, those of this rank: [first_clip(), first_clip() + own_clips()).
+  // Of each batch of train.batch clips this rank has [first_clip(), first_clip() + own_clips()).
   std::int64_t first_clip() const { return clips_.begin(group()); }
   std::int64_t own_clips() const { return clips_.size(group()); }
 
@@ -65,9 +65,10 @@ class Trainer {
 
  private:
   void use(model::Context& context) const;
-  // Of a step: gradients, the loss and the counts of pairs become sums over the ranks, the gradients where their owners
-  // are; and the norm of all gradients together.
+  // Sums the gradients, the loss and the counts of pairs over the ranks; each gradient arrives at the rank that owns
+  // it.
   void reduce(double& loss, sparsity::Pairs& pairs);
+  // The norm of all gradients together.
   double gradient_norm(Recorder* recorder);
   int group() const { return team_ != nullptr ? team_->data().rank() : 0; }  // data-parallel
 
@@ -94,10 +95,10 @@ struct StepNeed {
   double dense_bytes() const { return weights + gradients + optimizer + activations; }
   double bytes() const { return dense_bytes() + lists; }
   double self_attention_share() const { return self_attention_flops / flops; }
-  // Of a step in which self-attention looks at this share of the pairs: what is left out is no work done.
+  // The flops of a step in which self-attention looks at this share of the pairs; the others are not computed.
   double flops_with(double kept) const { return flops - (1 - kept) * self_attention_flops; }
 };
-// Of rank `rank` of `ranks`. `recorder` gets the work and the messages of one of the accumulated passes.
+// What rank `rank` of `ranks` needs. `recorder` gets the work and the messages of one of the accumulated passes.
 StepNeed step_need(const RunConfig& config, int rank = 0, int ranks = 1, Recorder* recorder = nullptr);
 
 // Null where sparsity is off.
