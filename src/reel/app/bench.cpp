@@ -6,6 +6,7 @@
 #include "reel/base/buffer.h"
 #include "reel/base/error.h"
 #include "reel/base/random.h"
+#include "reel/base/sized.h"
 #include "reel/base/timer.h"
 #include "reel/kernels/gemm.h"
 
@@ -36,8 +37,7 @@ struct LinearShape {
 };
 
 void bench_linear(const LinearShape& shape, int rounds, Threads& threads, Bench& bench) {
-  const auto [m, n, k] = std::tuple(static_cast<std::size_t>(shape.m), static_cast<std::size_t>(shape.n),
-                                    static_cast<std::size_t>(shape.k));
+  const auto [m, n, k] = std::tuple(sized(shape.m), sized(shape.n), sized(shape.k));
   check_room(2.0 *
              (static_cast<double>(m) * static_cast<double>(n + k) + static_cast<double>(n) * static_cast<double>(k)));
   Buffer<float> x(m * k), w(n * k), dy(m * n), y(m * n), dx(m * k), dw(n * k), bias(n);

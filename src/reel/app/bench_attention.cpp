@@ -8,6 +8,7 @@
 #include "reel/base/buffer.h"
 #include "reel/base/error.h"
 #include "reel/base/random.h"
+#include "reel/base/sized.h"
 #include "reel/base/timer.h"
 
 namespace reel::app {
@@ -23,12 +24,12 @@ struct Tensors {
   bool tokens_first;
   Buffer<float> q, k, v, dout, out, dq, dk, dv, lse;
   explicit Tensors(const attention::Shape& s, bool token_major = false) : shape(s), tokens_first(token_major) {
-    const auto floats = static_cast<std::size_t>(s.batch * s.heads * s.head_dim);
+    const auto floats = sized(s.batch * s.heads * s.head_dim);
     check_room(4.0 * static_cast<double>(floats) * static_cast<double>(s.queries + s.keys));
     std::uint64_t stream = 0;
-    for (auto* each : {&q, &dout, &out, &dq}) *each = normal(floats * static_cast<std::size_t>(s.queries), stream++);
-    for (auto* each : {&k, &v, &dk, &dv}) *each = normal(floats * static_cast<std::size_t>(s.keys), stream++);
-    lse = Buffer<float>(static_cast<std::size_t>(s.batch * s.heads * s.queries));
+    for (auto* each : {&q, &dout, &out, &dq}) *each = normal(floats * sized(s.queries), stream++);
+    for (auto* each : {&k, &v, &dk, &dv}) *each = normal(floats * sized(s.keys), stream++);
+    lse = Buffer<float>(sized(s.batch * s.heads * s.queries));
   }
   static Buffer<float> normal(std::size_t n, std::uint64_t stream) {
     Buffer<float> buffer(n);

@@ -9,6 +9,7 @@
 #include "reel/app/quality.h"
 #include "reel/base/error.h"
 #include "reel/base/progress.h"
+#include "reel/base/sized.h"
 #include "reel/base/timer.h"
 #include "reel/data/png.h"
 #include "reel/files/file.h"
@@ -68,7 +69,7 @@ Kept kept_by(train::Trainer& trainer, const train::StepReport& report) {
 }
 
 std::vector<RestoredPictures> restored_by(train::Trainer& trainer, data::Source& source, double level) {
-  const auto given = static_cast<std::size_t>(trainer.config().diffusion.conditioning_frames);
+  const auto given = sized(trainer.config().diffusion.conditioning_frames);
   const auto frames = [&](std::span<const float> values) { return data::images_of(values, source.format()); };
   const auto strip = [&](std::span<const float> values) {
     std::vector<data::Image> images = frames(values);

@@ -6,6 +6,7 @@
 #include "reel/base/buffer.h"
 #include "reel/base/error.h"
 #include "reel/base/random.h"
+#include "reel/base/sized.h"
 #include "reel/base/timer.h"
 
 namespace reel::app {
@@ -13,7 +14,7 @@ namespace reel::app {
 namespace {
 
 Buffer<float> normal(std::int64_t floats, std::uint64_t stream) {
-  Buffer<float> buffer(static_cast<std::size_t>(floats));
+  Buffer<float> buffer(sized(floats));
   Random(1, stream).fill_normal(buffer);
   return buffer;
 }
@@ -28,7 +29,7 @@ void bench_shape(const SelectShape& s, int rounds, Threads& threads, Bench& benc
   const std::int64_t floats = s.heads * s.tokens * s.head_dim;
   check_room(4.0 * static_cast<double>(floats));
   const Buffer<float> q = normal(floats, 1), k = normal(floats, 2), v = normal(floats, 3);
-  Buffer<float> out(q.size()), lse(static_cast<std::size_t>(s.heads * s.tokens));
+  Buffer<float> out(q.size()), lse(sized(s.heads * s.tokens));
   const auto view = [&](const Buffer<float>& b) {
     return attention::token_major(b.data(), s.tokens, s.heads, s.head_dim);
   };

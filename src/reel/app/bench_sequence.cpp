@@ -7,6 +7,7 @@
 #include "reel/app/bench.h"
 #include "reel/base/error.h"
 #include "reel/base/random.h"
+#include "reel/base/sized.h"
 #include "reel/base/timer.h"
 #include "reel/comm/hollow.h"
 #include "reel/comm/mpi.h"
@@ -46,8 +47,8 @@ struct Result {
 };
 
 double largest(comm::Comm& world, double value) {
-  std::vector<double> all(static_cast<std::size_t>(world.size()), 0.0);
-  all[static_cast<std::size_t>(world.rank())] = value;
+  std::vector<double> all(sized(world.size()), 0.0);
+  all[sized(world.rank())] = value;
   world.all_reduce(std::span<double>(all));
   return *std::max_element(all.begin(), all.end());
 }
@@ -80,7 +81,7 @@ Pass one_pass(const train::RunConfig& config, model::Denoiser& model, comm::Comm
               Threads& threads) {
   const diffusion::ClipShape shape = train::clip_shape(config, config.train.batch);
   std::vector<float> latents(shape.size());
-  std::vector<float> text(static_cast<std::size_t>(shape.batch * config.text_tokens * config.text_width));
+  std::vector<float> text(sized(shape.batch * config.text_tokens * config.text_width));
   Random(1).fill_normal(latents);
   Random(2).fill_normal(text);
   tape::Pool pool;
@@ -97,8 +98,8 @@ Pass one_pass(const train::RunConfig& config, model::Denoiser& model, comm::Comm
     in.latents = tape.copy_in({shape.batch, shape.channels, shape.frames, shape.height, shape.width}, latents);
     in.text = tape.copy_in({shape.batch, config.text_tokens, config.text_width}, text);
     const tape::Tensor out = model.forward(context, in);
-    tape.backward(tape::given_loss(
-        tape, out, 0, tape.copy_in(out.shape(), std::vector<float>(static_cast<std::size_t>(out.size()), 1e-3f))));
+    tape.backward(
+        tape::given_loss(tape, out, 0, tape.copy_in(out.shape(), std::vector<float>(sized(out.size()), 1e-3f))));
   }
   const double seconds = timer.seconds(), waited = world.shared().exposed;
   double forward = 0, all = 0;

@@ -5,6 +5,7 @@
 #include "reel/app/bench.h"
 #include "reel/base/error.h"
 #include "reel/base/random.h"
+#include "reel/base/sized.h"
 #include "reel/base/timer.h"
 #include "reel/model/family.h"
 #include "reel/train/trainer.h"
@@ -51,7 +52,7 @@ train::RunConfig configuration(const BenchOptions& options) {
 data::Batch random_batch(const train::RunConfig& config) {
   data::Batch batch;
   batch.values = Buffer<float>(train::clip_shape(config, config.train.batch).size());
-  batch.text = Buffer<float>(static_cast<std::size_t>(config.train.batch * config.text_tokens * config.text_width));
+  batch.text = Buffer<float>(sized(config.train.batch * config.text_tokens * config.text_width));
   Random(1).fill_normal(batch.values);
   Random(2).fill_normal(batch.text);
   return batch;

@@ -8,6 +8,7 @@
 #include "reel/app/app.h"
 #include "reel/app/lists_file.h"
 #include "reel/app/traffic.h"
+#include "reel/base/sized.h"
 #include "reel/base/timer.h"
 #include "reel/comm/mpi.h"
 #include "reel/files/safetensors.h"
@@ -121,7 +122,7 @@ void denoise(const DenoiseOptions& options) {
     for (const tape::Parameter& p : model->parameters().all()) {
       if (!p.trained) continue;
       writer.add("grad." + model::file_name_of(model->config(), p.name), p.shape,
-                 std::span<const float>(p.gradient, static_cast<std::size_t>(p.size())));
+                 std::span<const float>(p.gradient, sized(p.size())));
     }
   }
   write_traffic(world, options.traffic);

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "reel/app/app.h"
+#include "reel/base/sized.h"
 #include "reel/model/family.h"
 
 namespace reel::app {
@@ -35,7 +36,7 @@ std::string printable(std::string text, bool all) {
 std::string number(const Json& value) {  // 1418996800 -> 1,418,996,800
   std::string digits = std::to_string(value.get<std::int64_t>());
   for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3) {
-    digits.insert(static_cast<std::size_t>(at), ",");
+    digits.insert(sized(at), ",");
   }
   return digits;
 }

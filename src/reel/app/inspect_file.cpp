@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "reel/app/inspect.h"
+#include "reel/base/sized.h"
 #include "reel/files/safetensors.h"
 #include "reel/lists/ordered_lists.h"
 
@@ -58,7 +59,7 @@ Json groups(const SafetensorsFile& file, bool all) {
       std::size_t first = begin->second;
       for (; end != places.end() && end->first == std::prev(end)->first + 1; ++end)
         first = std::min(first, end->second);
-      const std::size_t count = static_cast<std::size_t>(std::prev(end)->first - begin->first + 1);
+      const std::size_t count = sized(std::prev(end)->first - begin->first + 1);
       const std::string number =
           count == 1 ? std::to_string(begin->first) : fmt::format("{{{}..{}}}", begin->first, std::prev(end)->first);
       lines.emplace(first, group(std::get<0>(key) + number + std::get<1>(key), file.info(file.names()[first]), count));

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/files/file.h"
 #include "reel/kernels/cpu.h"
 #include "reel/kernels/peak.h"
@@ -86,7 +87,7 @@ cost::Machine measure_machine(Threads& threads, double seconds) {
   };
   for (const auto& [name, bytes] : levels) {
     if (bytes <= 0) continue;
-    const auto size = static_cast<std::size_t>(bytes);
+    const auto size = sized(bytes);
     machine.levels.push_back({name, bytes, kernels::bandwidth(kernels::Access::kRead, size, threads, seconds),
                               kernels::bandwidth(kernels::Access::kWrite, size, threads, seconds),
                               kernels::bandwidth(kernels::Access::kCopy, size, threads, seconds)});

@@ -6,6 +6,7 @@
 #include "reel/app/plan.h"
 #include "reel/app/plan_input.h"
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/base/timer.h"
 #include "reel/files/file.h"
 #include "reel/plan/imbalance.h"
@@ -24,7 +25,7 @@ std::vector<std::vector<Indices>> in_blocks(const Partition& partition, const Co
   std::vector<std::vector<Indices>> blocks;
   for (const auto& columns : partition.keys) {
     Indices place = plan::bins_of(columns, work.columns), place_of_block;
-    for (const std::int32_t column : work.column_of) place_of_block.push_back(place[static_cast<std::size_t>(column)]);
+    for (const std::int32_t column : work.column_of) place_of_block.push_back(place[sized(column)]);
     blocks.push_back(plan::lists_of(place_of_block, partition.ring));
   }
   return blocks;
@@ -94,7 +95,7 @@ void write_page(const PlanOptions& options, const PlanInput& input, const Costin
   page.work_before = over_mean(r.before), page.work_after = over_mean(r.after);
   page.owners = owners_of(r.partition, work);
   const double keys = static_cast<double>(input.lists.keys_tokens * work.batch);
-  page.mask.assign(static_cast<std::size_t>(work.rows * work.columns), 0.0);
+  page.mask.assign(sized(work.rows * work.columns), 0.0);
   for (std::size_t i = 0; i < work.keys.size(); ++i) {
     const std::size_t cell = i % page.mask.size();
     const double all =

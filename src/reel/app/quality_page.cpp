@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "reel/app/quality.h"
+#include "reel/base/sized.h"
 #include "reel/report/animation.h"
 #include "reel/report/chart.h"
 #include "reel/report/page.h"
@@ -75,7 +76,7 @@ report::Html restored_clips(const Quality& quality) {
   std::vector<report::ClipRow> rows;
   for (std::size_t i = 0; i < first.size(); ++i) {
     const RestoredPictures& one = first[i];
-    const std::size_t frames = static_cast<std::size_t>(quality.format.frames) - one.given.size();
+    const std::size_t frames = sized(quality.format.frames) - one.given.size();
     report::ClipRow given{fmt::format("clip {}", one.clip + 1), {}}, made{"", {}};
     for (const std::string& png : one.given) given.clips.push_back(clip(png, 1, "given"));
     if (!given.clips.empty()) rows.push_back(given);

@@ -11,6 +11,7 @@
 #include "reel/app/traffic.h"
 #include "reel/base/error.h"
 #include "reel/base/progress.h"
+#include "reel/base/sized.h"
 #include "reel/comm/mpi.h"
 #include "reel/data/gif.h"
 #include "reel/data/png.h"
@@ -40,12 +41,12 @@ std::string caption_of(const SampleOptions& o, const data::Source& source) {
   if (labels.empty()) throw Error("--label: the clips of this run have no labels", "describe the clip with --prompt");
   char* end = nullptr;
   const long number = std::strtol(o.label.c_str(), &end, 10);
-  if (*end != '\0') return labels[static_cast<std::size_t>(source.label_of(o.label))];
+  if (*end != '\0') return labels[sized(source.label_of(o.label))];
   if (number < 0 || number >= static_cast<long>(labels.size())) {
     throw Error(fmt::format("--label is {}", number),
                 fmt::format("use 0 to {}: {}", labels.size() - 1, fmt::join(labels, ", ")));
   }
-  return labels[static_cast<std::size_t>(number)];
+  return labels[sized(number)];
 }
 
 enum class Kind { kMp4, kGif, kPng, kTensor };
@@ -80,7 +81,7 @@ void write(const SampleOptions& o, const train::RunConfig& config, const data::F
   for (std::int64_t t = 0; t < format.frames; ++t) {
     std::vector<data::Image> row;
     row.reserve(clips.size());
-    for (const auto& clip : clips) row.push_back(clip[static_cast<std::size_t>(t)]);
+    for (const auto& clip : clips) row.push_back(clip[sized(t)]);
     frames.push_back(row.size() == 1 ? row[0] : data::contact_sheet({row}, 1, 1));
   }
   if (kind == Kind::kMp4) return data::write_mp4(o.out, frames, config.video.fps);
@@ -105,16 +106,15 @@ void sample(const SampleOptions& o) {
   world.shared().limit = config.parallel.wait_seconds;
   const std::string caption = caption_of(o, *run.source);
   const Buffer<float> text = caption.empty() ? train::null_text(*run.model, config) : run.source->text_of(caption);
-  Buffer<float> texts(text.size() * static_cast<std::size_t>(o.count));
-  Buffer<float> clips = Buffer<float>::zeros(run.source->format().values() * static_cast<std::size_t>(o.count));
+  Buffer<float> texts(text.size() * sized(o.count));
+  Buffer<float> clips = Buffer<float>::zeros(run.source->format().values() * sized(o.count));
   const bool held_out = run.source->size(data::Split::kValidation) > 0;
   for (std::int64_t i = 0; i < o.count; ++i) {
-    std::copy(text.begin(), text.end(), texts.data() + static_cast<std::size_t>(i) * text.size());
+    std::copy(text.begin(), text.end(), texts.data() + sized(i) * text.size());
     data::Clip given;
     if (config.diffusion.conditioning_frames > 0 &&
         run.source->read(held_out ? data::Split::kValidation : data::Split::kTraining, i, given)) {
-      std::copy(given.values.begin(), given.values.end(),
-                clips.data() + static_cast<std::size_t>(i) * given.values.size());
+      std::copy(given.values.begin(), given.values.end(), clips.data() + sized(i) * given.values.size());
     }
   }
   Threads threads(o.threads);
@@ -128,9 +128,9 @@ void sample(const SampleOptions& o) {
   }
   std::optional<Progress> progress;
   if (world.rank() == 0) progress.emplace("sample", o.steps);
-  const auto first = static_cast<std::size_t>(cut.begin(team.data().rank()));
-  const auto own = static_cast<std::size_t>(cut.size(team.data().rank()));
-  const std::size_t each = clips.size() / static_cast<std::size_t>(o.count);
+  const auto first = sized(cut.begin(team.data().rank()));
+  const auto own = sized(cut.size(team.data().rank()));
+  const std::size_t each = clips.size() / sized(o.count);
   const std::span<float> own_clips = std::span<float>(clips).subspan(first * each, own * each);
   train::sample_clips(config, *run.model, pool, threads,
                       std::span<const float>(texts).subspan(first * text.size(), own * text.size()),
@@ -148,7 +148,7 @@ void sample(const SampleOptions& o) {
                            }},
                       own_clips);
   std::vector<std::int64_t> bytes;
-  bytes.reserve(static_cast<std::size_t>(cut.parts()));
+  bytes.reserve(sized(cut.parts()));
   for (int r = 0; r < cut.parts(); ++r) bytes.push_back(cut.size(r) * static_cast<std::int64_t>(each * sizeof(float)));
   team.data().all_gather_v(own_clips.data(), clips.data(), bytes);
   write_traffic(world, o.traffic);

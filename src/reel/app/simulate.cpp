@@ -8,6 +8,7 @@
 
 #include "reel/base/error.h"
 #include "reel/base/progress.h"
+#include "reel/base/sized.h"
 #include "reel/cost/kernels.h"
 #include "reel/files/file.h"
 #include "reel/sim/layers.h"
@@ -192,11 +193,11 @@ void search(const Arguments& a) {
   const std::int64_t devices = a.devices > 0 ? a.devices : job.parallel.devices;
   if (devices <= 0) throw Error("search needs a number of devices", "use --devices 1024, or set parallel.devices");
   std::unique_ptr<Progress> bar;
-  const sim::SearchResult found = sim::search(job, s->cluster, devices, static_cast<std::size_t>(a.top), s->options,
-                                              [&](std::int64_t done, std::int64_t all) {
-                                                if (bar == nullptr) bar = std::make_unique<Progress>("search", all);
-                                                bar->update(done);
-                                              });
+  const sim::SearchResult found =
+      sim::search(job, s->cluster, devices, sized(a.top), s->options, [&](std::int64_t done, std::int64_t all) {
+        if (bar == nullptr) bar = std::make_unique<Progress>("search", all);
+        bar->update(done);
+      });
   bar.reset();
   fmt::print("simulated on {}: {} legal ways to use {} devices, {} fit, {} had to be timed\n", s->cluster.name,
              found.legal, devices, found.fitting, found.timed);

@@ -7,6 +7,7 @@
 #include "reel/app/app.h"
 #include "reel/app/study.h"
 #include "reel/base/progress.h"
+#include "reel/base/sized.h"
 #include "reel/base/timer.h"
 #include "reel/files/file.h"
 #include "reel/train/predictor_figures.h"
@@ -53,7 +54,7 @@ void print_kind(const train::PredictorTable& table, const predict::ModelHeads& s
     fmt::print("{}\n", line);
   };
   for (std::size_t i = 0; i < table.predictors.front().heads.size(); ++i) {
-    const auto heads = static_cast<std::size_t>(shape.heads);
+    const auto heads = sized(shape.heads);
     row(fmt::format("{:>5} {:>6}", i / heads, i % heads), [&](const PredictorFigures& p) { return p.heads[i]; });
   }
   row(fmt::format("{:>12}", "mean"), [](const PredictorFigures& p) { return p.mean; });

@@ -5,6 +5,7 @@
 #include "reel/attention/attention.h"
 #include "reel/attention/blocks.h"
 #include "reel/attention/cut_blocks.h"
+#include "reel/base/sized.h"
 #include "reel/kernels/cpu.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -232,7 +233,7 @@ struct PartGradients {
 };
 
 void clear(const Rows<float>& rows, std::int64_t count, std::size_t d) {
-  for (std::int64_t i = 0; i < count; ++i) std::memset(rows[static_cast<std::size_t>(i)], 0, d * sizeof(float));
+  for (std::int64_t i = 0; i < count; ++i) std::memset(rows[sized(i)], 0, d * sizeof(float));
 }
 
 // Keys of one head: rows of K and V, and of their gradients.
@@ -272,22 +273,22 @@ void backward(const Input& in, const lists::ListsView& lists, const Gradients& g
   const std::int64_t heads = shape.batch * shape.heads;
   if (heads == 0) return;
   if (shape.queries > 0) check_memory("lse", g.lse);
-  const auto d = static_cast<std::size_t>(shape.head_dim);
+  const auto d = sized(shape.head_dim);
   const Blocks work = cut_backward(shape, lists);
 
-  const std::size_t size = static_cast<std::size_t>(shape.keys) * d;
-  std::vector<PartGradients> parts(static_cast<std::size_t>(heads));
+  const std::size_t size = sized(shape.keys) * d;
+  std::vector<PartGradients> parts(sized(heads));
   for (const Unit& unit : work.units) {
-    const Block& block = work.blocks[static_cast<std::size_t>(unit.first)];
-    PartGradients& head = parts[static_cast<std::size_t>(block.b * shape.heads + block.h)];
+    const Block& block = work.blocks[sized(unit.first)];
+    PartGradients& head = parts[sized(block.b * shape.heads + block.h)];
     head = {block.b, block.h, std::max(head.parts, unit.part + 1), nullptr};
   }
   std::size_t extra = 0;
-  for (const PartGradients& head : parts) extra += static_cast<std::size_t>(head.parts - 1) * 2 * size;
+  for (const PartGradients& head : parts) extra += sized(head.parts - 1) * 2 * size;
   float* memory_of_parts = threads.shared_scratch(extra);
   for (PartGradients& head : parts) {
     head.data = memory_of_parts;
-    memory_of_parts += static_cast<std::size_t>(head.parts - 1) * 2 * size;
+    memory_of_parts += sized(head.parts - 1) * 2 * size;
   }
 
   const auto compute = REEL_DISPATCH(BackwardOneBlock);
@@ -296,39 +297,37 @@ void backward(const Input& in, const lists::ListsView& lists, const Gradients& g
   threads.run(static_cast<std::int64_t>(work.units.size()), [&](std::int64_t chunk, int thread) {
     BlockLists block_lists(lists);
     const Poll poll{&threads, thread};
-    const Unit& unit = work.units[static_cast<std::size_t>(chunk)];
-    const auto ranges = static_cast<std::size_t>(std::max<std::int64_t>(1, unit.ranges));
-    const std::size_t most = unit.ranges > 0 ? static_cast<std::size_t>(shape.keys) / ranges + 1 : 0;
-    const Block &start = work.blocks[static_cast<std::size_t>(unit.first)],
-                &end = work.blocks[static_cast<std::size_t>(unit.last - 1)];
-    const auto queries = static_cast<std::size_t>(end.first + end.count - start.first);
+    const Unit& unit = work.units[sized(chunk)];
+    const auto ranges = sized(std::max<std::int64_t>(1, unit.ranges));
+    const std::size_t most = unit.ranges > 0 ? sized(shape.keys) / ranges + 1 : 0;
+    const Block &start = work.blocks[sized(unit.first)], &end = work.blocks[sized(unit.last - 1)];
+    const auto queries = sized(end.first + end.count - start.first);
     float* scratch = threads.scratch(thread, floats + 4 * most * d + (ranges > 1 ? queries : 0));
     float* deltas = ranges > 1 ? scratch + floats + 4 * most * d : nullptr;
     const std::int64_t b = start.b, h = start.h;
     KeySide head{rows_of(in.k, b, h, 0), rows_of(in.v, b, h, 0), rows_of(g.dk, b, h, 0), rows_of(g.dv, b, h, 0)};
     if (unit.part > 0) {
-      const PartGradients& own = parts[static_cast<std::size_t>(b * shape.heads + h)];
-      head.dk = {own.data + static_cast<std::size_t>(unit.part - 1) * 2 * size, d};
+      const PartGradients& own = parts[sized(b * shape.heads + h)];
+      head.dk = {own.data + sized(unit.part - 1) * 2 * size, d};
       head.dv = {head.dk.data + size, d};
     }
     if (unit.part > 0 || !g.accumulate) {
       clear(head.dk, shape.keys, d), clear(head.dv, shape.keys, d);
     }
     for (std::size_t range = 0; range < ranges; ++range) {
-      const std::size_t keys = static_cast<std::size_t>(shape.keys), from = keys * range / ranges,
-                        to = keys * (range + 1) / ranges;
+      const std::size_t keys = sized(shape.keys), from = keys * range / ranges, to = keys * (range + 1) / ranges;
       const KeySide side = unit.ranges > 0 ? range_of(head, from, to - from, d, scratch + floats) : head;
       for (std::int64_t i = unit.first; i < unit.last; ++i) {
-        const Block& block = work.blocks[static_cast<std::size_t>(i)];
+        const Block& block = work.blocks[sized(i)];
         const auto [run, next] = block_lists.runs(work, unit, i);
-        const std::int64_t next_queries = i + 1 < unit.last ? work.blocks[static_cast<std::size_t>(i + 1)].count : 0;
-        compute({rows_of(in.q, b, h, block.first), side.k, side.v, rows_of(g.out, b, h, block.first),
-                 rows_of(g.dout, b, h, block.first), static_cast<std::size_t>(block.count), d,
-                 static_cast<std::size_t>(next_queries), in.scale, run.within(from, to), next.within(from, to),
-                 g.lse + (b * shape.heads + h) * shape.queries + block.first, rows_of(g.dq, b, h, block.first), side.dk,
-                 side.dv, g.accumulate || range > 0, deltas == nullptr ? nullptr : deltas + (block.first - start.first),
-                 range == 0, poll},
-                scratch);
+        const std::int64_t next_queries = i + 1 < unit.last ? work.blocks[sized(i + 1)].count : 0;
+        compute(
+            {rows_of(in.q, b, h, block.first), side.k, side.v, rows_of(g.out, b, h, block.first),
+             rows_of(g.dout, b, h, block.first), sized(block.count), d, sized(next_queries), in.scale,
+             run.within(from, to), next.within(from, to), g.lse + (b * shape.heads + h) * shape.queries + block.first,
+             rows_of(g.dq, b, h, block.first), side.dk, side.dv, g.accumulate || range > 0,
+             deltas == nullptr ? nullptr : deltas + (block.first - start.first), range == 0, poll},
+            scratch);
       }
       if (side.dk.data != head.dk[from]) add({head.dk[from], head.dk.stride}, {side.dk.data, d}, to - from, d);
       if (side.dv.data != head.dv[from]) add({head.dv[from], head.dv.stride}, {side.dv.data, d}, to - from, d);
@@ -346,12 +345,12 @@ void backward(const Input& in, const lists::ListsView& lists, const Gradients& g
   const std::int64_t ranges = (shape.keys + kRange - 1) / kRange;
   std::erase_if(parts, [](const PartGradients& head) { return head.parts == 1; });
   threads.run(static_cast<std::int64_t>(parts.size()) * ranges, [&](std::int64_t chunk, int) {
-    const PartGradients& head = parts[static_cast<std::size_t>(chunk / ranges)];
+    const PartGradients& head = parts[sized(chunk / ranges)];
     const std::int64_t first = chunk % ranges * kRange;
-    const auto count = static_cast<std::size_t>(std::min(kRange, shape.keys - first));
-    const std::size_t at = static_cast<std::size_t>(first) * d;
+    const auto count = sized(std::min(kRange, shape.keys - first));
+    const std::size_t at = sized(first) * d;
     for (std::int64_t part = 0; part + 1 < head.parts; ++part) {
-      const float* dk = head.data + static_cast<std::size_t>(part) * 2 * size + at;
+      const float* dk = head.data + sized(part) * 2 * size + at;
       add(rows_of(g.dk, head.b, head.h, first), {dk, d}, count, d);
       add(rows_of(g.dv, head.b, head.h, first), {dk + size, d}, count, d);
     }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reel/attention/cut_blocks.h"
+#include "reel/base/sized.h"
 
 namespace reel::attention {
 
@@ -17,15 +18,14 @@ struct KeyRun {
   std::size_t count;
   std::ptrdiff_t shift = 0;  // added to each
   std::size_t operator()(std::size_t i) const {
-    return static_cast<std::size_t>((list != nullptr ? list[i] : static_cast<std::ptrdiff_t>(i)) + shift);
+    return sized((list != nullptr ? list[i] : static_cast<std::ptrdiff_t>(i)) + shift);
   }
   // The keys of [from, to), counted from `from`.
   KeyRun within(std::size_t from, std::size_t to) const {
     if (list == nullptr) return {nullptr, std::min(count, to) - std::min(count, from)};
     const auto first = static_cast<std::ptrdiff_t>(from), last = static_cast<std::ptrdiff_t>(to);
     const std::int32_t* begin = std::lower_bound(list, list + count, first - shift);
-    return {begin, static_cast<std::size_t>(std::lower_bound(begin, list + count, last - shift) - begin),
-            shift - first};
+    return {begin, sized(std::lower_bound(begin, list + count, last - shift) - begin), shift - first};
   }
 };
 
@@ -79,14 +79,14 @@ class BlockLists {
 
   // Runs of work.blocks[i] and of the block after it, if that belongs to the unit too.
   std::pair<KeyRun, KeyRun> runs(const Blocks& work, const Unit& unit, std::int64_t i) {
-    const KeyRun now = i == unit.first ? run(work.blocks[static_cast<std::size_t>(i)]) : next_;
-    next_ = i + 1 < unit.last ? run(work.blocks[static_cast<std::size_t>(i + 1)]) : KeyRun{nullptr, 0};
+    const KeyRun now = i == unit.first ? run(work.blocks[sized(i)]) : next_;
+    next_ = i + 1 < unit.last ? run(work.blocks[sized(i + 1)]) : KeyRun{nullptr, 0};
     return {now, next_};
   }
 
  private:
   KeyRun run(const Block& block) {
-    if (block.group < 0) return {nullptr, static_cast<std::size_t>(block.tokens)};
+    if (block.group < 0) return {nullptr, sized(block.tokens)};
     if (lists_.granularity() == 1) {
       const auto list = lists_.entries(block.b, block.h, block.group);
       return {list.data(), list.size(), -static_cast<std::ptrdiff_t>(lists_.first_key())};
@@ -105,7 +105,7 @@ class BlockLists {
 
 template <class T>
 Rows<T> rows_of(const View<T>& view, std::int64_t b, std::int64_t h, std::int64_t first) {
-  return {view.at(b, h, first), static_cast<std::size_t>(view.row)};
+  return {view.at(b, h, first), sized(view.row)};
 }
 
 }  // namespace reel::attention

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "reel/base/sized.h"
+
 namespace reel::attention {
 
 namespace {
@@ -45,7 +47,7 @@ std::vector<Block> make_blocks(const Shape& shape, const lists::ListsView& lists
         continue;
       }
       for (std::int64_t g = 0; g < lists.groups(); ++g) {
-        const auto i = static_cast<std::size_t>(g);
+        const auto i = sized(g);
         add(b, h, lists.group_starts()[i], lists.group_starts()[i + 1], g, lists.tokens(b, h, g));
       }
     }
@@ -59,7 +61,7 @@ void cut_head(const std::vector<Block>& blocks, std::int64_t first, std::int64_t
   double sum = 0, from = 0;
   std::int64_t begin = first, part = 0;
   for (std::int64_t i = first; i < last; ++i) {
-    sum += cost_of(blocks[static_cast<std::size_t>(i)]);
+    sum += cost_of(blocks[sized(i)]);
     if (i + 1 == last || sum >= cost * static_cast<double>(part + 1) / static_cast<double>(parts)) {
       units.push_back({begin, i + 1, part, sum - from});
       begin = i + 1, from = sum, ++part;
@@ -75,11 +77,11 @@ Blocks cut(const Shape& shape, const lists::ListsView& lists, std::int64_t most_
   for (const Block& block : work.blocks) total += cost_of(block);
   const auto count = static_cast<std::int64_t>(work.blocks.size());
   for (std::int64_t first = 0; first < count;) {
-    const Block& head = work.blocks[static_cast<std::size_t>(first)];
+    const Block& head = work.blocks[sized(first)];
     double cost = 0;
     std::int64_t last = first;
     for (; last < count; ++last) {
-      const Block& block = work.blocks[static_cast<std::size_t>(last)];
+      const Block& block = work.blocks[sized(last)];
       if (block.b != head.b || block.h != head.h) break;
       cost += cost_of(block);
     }
@@ -98,7 +100,7 @@ Blocks cut(const Shape& shape, const lists::ListsView& lists, std::int64_t most_
 std::int64_t ranges_of(const Blocks& work, const Unit& unit, double bytes) {
   double listed = 0;
   for (std::int64_t i = unit.first; i < unit.last; ++i) {
-    listed += static_cast<double>(work.blocks[static_cast<std::size_t>(i)].tokens);
+    listed += static_cast<double>(work.blocks[sized(i)].tokens);
   }
   const double a_block = listed / static_cast<double>(unit.last - unit.first);
   return std::max<std::int64_t>(1, std::llround(std::min(bytes / kRangeBytes, a_block / kRangeKeys)));
@@ -160,7 +162,7 @@ Blocks cut_forward(const Shape& shape, const lists::ListsView& lists) {
   // All keys are read in order, and need no ranges.
   const double bytes = static_cast<double>(shape.keys * shape.head_dim) * 2 * sizeof(float);
   for (Unit& unit : work.units) {
-    if (work.blocks[static_cast<std::size_t>(unit.first)].group >= 0) unit.ranges = ranges_of(work, unit, bytes);
+    if (work.blocks[sized(unit.first)].group >= 0) unit.ranges = ranges_of(work, unit, bytes);
   }
   return work;
 }

@@ -5,6 +5,7 @@
 #include "reel/attention/attention.h"
 #include "reel/attention/blocks.h"
 #include "reel/attention/cut_blocks.h"
+#include "reel/base/sized.h"
 #include "reel/kernels/cpu.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -44,11 +45,9 @@ HWY_INLINE VF ExpAndSum(float* p, std::size_t stride, std::size_t n, VF largest)
   std::size_t i = 0;
   for (; i + 4 <= n; i += 4) {
     VF e[4];
-    Unroll<4>([&](auto j) REEL_INLINE {
-      e[j] = hn::Sub(hn::LoadU(df, p + (i + static_cast<std::size_t>(j)) * stride), largest);
-    });
+    Unroll<4>([&](auto j) REEL_INLINE { e[j] = hn::Sub(hn::LoadU(df, p + (i + sized(j)) * stride), largest); });
     Exp2(e);
-    Unroll<4>([&](auto j) REEL_INLINE { hn::StoreU(e[j], df, p + (i + static_cast<std::size_t>(j)) * stride); });
+    Unroll<4>([&](auto j) REEL_INLINE { hn::StoreU(e[j], df, p + (i + sized(j)) * stride); });
     s0 = hn::Add(s0, hn::Add(e[0], e[1]));
     s1 = hn::Add(s1, hn::Add(e[2], e[3]));
   }
@@ -198,15 +197,15 @@ Input side_by_side(const Input& in, const Blocks& work, Threads& threads) {
       reads < kLeastReads * static_cast<double>(rows) || 8.0 * static_cast<double>(floats) > kMostCopies) {
     return in;
   }
-  float* const copies = threads.shared_scratch(2 * static_cast<std::size_t>(floats));
+  float* const copies = threads.shared_scratch(2 * sized(floats));
   const MutableView k = head_major(copies, s.keys, s.heads, s.head_dim),
                     v = head_major(copies + floats, s.keys, s.heads, s.head_dim);
   const std::int64_t parts = (s.keys + kCopyRows - 1) / kCopyRows;
   threads.run(s.batch * s.heads * parts, [&](std::int64_t chunk, int) {
     const std::int64_t b = chunk / parts / s.heads, h = chunk / parts % s.heads, first = chunk % parts * kCopyRows;
     for (std::int64_t i = first; i < std::min(first + kCopyRows, s.keys); ++i) {
-      std::memcpy(k.at(b, h, i), in.k.at(b, h, i), static_cast<std::size_t>(s.head_dim) * sizeof(float));
-      std::memcpy(v.at(b, h, i), in.v.at(b, h, i), static_cast<std::size_t>(s.head_dim) * sizeof(float));
+      std::memcpy(k.at(b, h, i), in.k.at(b, h, i), sized(s.head_dim) * sizeof(float));
+      std::memcpy(v.at(b, h, i), in.v.at(b, h, i), sized(s.head_dim) * sizeof(float));
     }
   });
   return {s, in.q, k, v, in.scale};
@@ -222,29 +221,27 @@ void forward(const Input& given, const lists::ListsView& lists, const Partial& r
   check_memory("lse", result.lse);
   const Blocks work = cut_forward(shape, lists);
   const Input in = side_by_side(given, work, threads);
-  const auto d = static_cast<std::size_t>(shape.head_dim);
+  const auto d = sized(shape.head_dim);
   const auto compute = REEL_DISPATCH(ForwardOneBlock);
   const std::size_t floats = REEL_DISPATCH(ForwardFloats)(d);
   threads.run(static_cast<std::int64_t>(work.units.size()), [&](std::int64_t chunk, int thread) {
     BlockLists block_lists(lists);
     const Poll poll{&threads, thread};
-    const Unit& unit = work.units[static_cast<std::size_t>(chunk)];
-    const Block &start = work.blocks[static_cast<std::size_t>(unit.first)],
-                &end = work.blocks[static_cast<std::size_t>(unit.last - 1)];
+    const Unit& unit = work.units[sized(chunk)];
+    const Block &start = work.blocks[sized(unit.first)], &end = work.blocks[sized(unit.last - 1)];
     const std::int64_t b = start.b, h = start.h;
-    const auto queries = static_cast<std::size_t>(end.first + end.count - start.first);
-    const auto keys = static_cast<std::size_t>(shape.keys),
-               ranges = static_cast<std::size_t>(std::max<std::int64_t>(1, unit.ranges));
+    const auto queries = sized(end.first + end.count - start.first);
+    const auto keys = sized(shape.keys), ranges = sized(std::max<std::int64_t>(1, unit.ranges));
     float* scratch = threads.scratch(thread, floats + (ranges > 1 ? 2 * queries : 0));
     for (std::size_t range = 0; range < ranges; ++range) {
       const std::size_t from = keys * range / ranges, to = keys * (range + 1) / ranges;
       const auto rows = [&](const ConstView& view) { return rows_of(view, b, h, static_cast<std::int64_t>(from)); };
       for (std::int64_t i = unit.first; i < unit.last; ++i) {
-        const Block& block = work.blocks[static_cast<std::size_t>(i)];
+        const Block& block = work.blocks[sized(i)];
         const auto [run, next] = block_lists.runs(work, unit, i);
         float* const largest = scratch + floats + (block.first - start.first);
-        compute({rows_of(in.q, b, h, block.first), rows(in.k), rows(in.v), static_cast<std::size_t>(block.count), d,
-                 in.scale, run.within(from, to), next.within(from, to), rows_of(result.out, b, h, block.first),
+        compute({rows_of(in.q, b, h, block.first), rows(in.k), rows(in.v), sized(block.count), d, in.scale,
+                 run.within(from, to), next.within(from, to), rows_of(result.out, b, h, block.first),
                  result.lse + (b * shape.heads + h) * shape.queries + block.first, largest, largest + queries,
                  range == 0, range + 1 == ranges, block.tokens == 0, poll},
                 scratch);

@@ -8,6 +8,7 @@
 #include "reel/attention/attention.h"
 #include "reel/base/buffer.h"
 #include "reel/base/random.h"
+#include "reel/base/sized.h"
 
 namespace reel::attention {
 
@@ -16,9 +17,9 @@ struct RandomProblem {
   Buffer<float> q, k, v, out, lse, dout, dq, dk, dv;
 
   RandomProblem(std::int64_t heads, std::int64_t tokens, std::int64_t head_dim)
-      : shape{1, heads, tokens, tokens, head_dim}, lse(static_cast<std::size_t>(heads * tokens)) {
+      : shape{1, heads, tokens, tokens, head_dim}, lse(sized(heads * tokens)) {
     for (Buffer<float>* each : {&q, &k, &v, &out, &dout, &dq, &dk, &dv}) {
-      *each = Buffer<float>(static_cast<std::size_t>(heads * tokens * head_dim));
+      *each = Buffer<float>(sized(heads * tokens * head_dim));
     }
     std::uint64_t seed = 1;
     for (Buffer<float>* each : {&q, &k, &v, &dout}) Random(seed++).fill_normal(*each);

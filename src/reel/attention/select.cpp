@@ -9,6 +9,7 @@
 #include "reel/attention/blocks.h"
 #include "reel/attention/low_rank.h"
 #include "reel/attention/select_unit.h"
+#include "reel/base/sized.h"
 #include "reel/kernels/cpu.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -96,7 +97,7 @@ HWY_INLINE void ExactWeights(const SelectUnit& u, const Samples& samples, const 
   if (u.granularity > 1) {
     for (std::size_t i = 0; i < entries.size(); ++i) {
       HWY_ALIGN float of_keys[lists::kTileKeys] = {};
-      const std::size_t first = static_cast<std::size_t>(entries[i]) * lists::kTileKeys;
+      const std::size_t first = sized(entries[i]) * lists::kTileKeys;
       const std::size_t columns = std::min<std::size_t>(lists::kTileKeys, u.keys - first);
       for (std::size_t j = 0; j < columns; j += kWidth) {
         WeighPanel(samples, k.words, k.Panel((first + j) / kWidth), of_keys + j);
@@ -111,7 +112,7 @@ HWY_INLINE void ExactWeights(const SelectUnit& u, const Samples& samples, const 
   HWY_ALIGN float unit[kWidth] = {};
   for (std::size_t first = 0; first < entries.size(); first += kWidth) {
     for (std::size_t j = 0; j < std::min(kWidth, entries.size() - first); ++j) {
-      const auto key = static_cast<std::size_t>(entries[first + j]);
+      const auto key = sized(entries[first + j]);
       const KeyPanel panel = k.Panel(key / kWidth);
       for (std::size_t w = 0; w < k.words; ++w) words[w * kWidth + j] = panel.words[w * kWidth + key % kWidth];
       unit[j] = panel.unit[key % kWidth];
@@ -187,7 +188,7 @@ void check(const SelectInput& in) {
   if (in.granularity != 1 && in.granularity != lists::kTileKeys) {
     throw Error(fmt::format("selection: granularity {}", in.granularity), fmt::format("use 1 or {}", lists::kTileKeys));
   }
-  const auto heads = static_cast<std::size_t>(in.batch * in.heads);
+  const auto heads = sized(in.batch * in.heads);
   if (in.keep.size() != 1 && in.keep.size() != heads) {
     throw Error(fmt::format("selection: {} numbers of keys to keep for {} heads", in.keep.size(), heads),
                 "give one number for all heads, or one per batch item and head");
@@ -220,15 +221,15 @@ void check(const SelectInput& in) {
 
 lists::KeyLists select(const SelectInput& in, Threads& threads) {
   check(in);
-  const auto heads = static_cast<std::size_t>(in.batch * in.heads);
+  const auto heads = sized(in.batch * in.heads);
   lists::KeyLists lists;
   lists.batch = in.batch, lists.heads = in.heads, lists.keys_tokens = in.keys, lists.granularity = in.granularity;
   lists.group_starts = in.group_starts;
   lists.dense_heads.assign(heads, 0);
   if (in.group_starts.empty()) lists.check();  // throws
-  const auto groups = static_cast<std::size_t>(lists.groups());
+  const auto groups = sized(lists.groups());
   lists.offsets.assign(1, 0);
-  const auto tile = static_cast<std::size_t>(in.granularity);
+  const auto tile = sized(in.granularity);
   std::vector<std::int64_t> held(groups, static_cast<std::int64_t>(in.always.size()));  // of a list in any case
   for (std::size_t g = 0; g < groups && in.keep_own; ++g) {
     const auto [begin, end] = own_entries(in.group_starts.data(), static_cast<std::int32_t>(in.first_query), g, tile);
@@ -244,7 +245,7 @@ lists::KeyLists select(const SelectInput& in, Threads& threads) {
       lists.offsets.push_back(lists.offsets.back() + (dense ? 0 : size));
     }
   }
-  lists.keys.resize(static_cast<std::size_t>(lists.offsets.back()));
+  lists.keys.resize(sized(lists.offsets.back()));
 
   // Each unit packs the keys of its head anew, 1-2 % of its work at 32 groups and more.
   constexpr std::size_t kUnitGroups = 32;
@@ -254,25 +255,22 @@ lists::KeyLists select(const SelectInput& in, Threads& threads) {
     if (offsets[groups] == offsets[0]) continue;  // dense, or nothing is kept
     const auto b = static_cast<std::int64_t>(head) / in.heads, h = static_cast<std::int64_t>(head) % in.heads;
     for (std::size_t g = 0; g < groups; g += kUnitGroups) {
-      units.push_back({rows_of(in.q, b, h, 0), rows_of(in.k, b, h, 0), static_cast<std::size_t>(in.keys),
-                       static_cast<std::size_t>(in.rank), static_cast<std::size_t>(in.samples), tile, in.scale, g,
-                       std::min(groups, g + kUnitGroups), in.keep_own ? in.group_starts.data() : nullptr,
-                       static_cast<std::int32_t>(in.first_query), in.always, offsets, lists.keys.data()});
+      units.push_back({rows_of(in.q, b, h, 0), rows_of(in.k, b, h, 0), sized(in.keys), sized(in.rank),
+                       sized(in.samples), tile, in.scale, g, std::min(groups, g + kUnitGroups),
+                       in.keep_own ? in.group_starts.data() : nullptr, static_cast<std::int32_t>(in.first_query),
+                       in.always, offsets, lists.keys.data()});
     }
   }
   const auto compute = REEL_DISPATCH(SelectGroups);
-  const std::size_t floats = REEL_DISPATCH(SelectFloats)(
-      static_cast<std::size_t>(in.keys), static_cast<std::size_t>(in.rank), static_cast<std::size_t>(in.samples));
-  threads.run(static_cast<std::int64_t>(units.size()), [&](std::int64_t unit, int thread) {
-    compute(units[static_cast<std::size_t>(unit)], threads.scratch(thread, floats));
-  });
+  const std::size_t floats = REEL_DISPATCH(SelectFloats)(sized(in.keys), sized(in.rank), sized(in.samples));
+  threads.run(static_cast<std::int64_t>(units.size()),
+              [&](std::int64_t unit, int thread) { compute(units[sized(unit)], threads.scratch(thread, floats)); });
   lists.check();
   return lists;
 }
 
 std::vector<double> reference_weights(const SelectInput& in, std::int64_t b, std::int64_t h, std::int64_t group) {
-  const auto keys = static_cast<std::size_t>(in.keys), tile = static_cast<std::size_t>(in.granularity),
-             rank = static_cast<std::size_t>(in.rank);
+  const auto keys = sized(in.keys), tile = sized(in.granularity), rank = sized(in.rank);
   std::vector<double> weights((keys + tile - 1) / tile), p(keys), q(rank), k(rank);
   for (std::int64_t sample = 0; sample < in.samples; ++sample) {
     const double q_unit = round_row(in.q.at(b, h, group * in.samples + sample), rank, q.data());

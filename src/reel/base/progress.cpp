@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "reel/base/sized.h"
+
 namespace reel {
 
 namespace {
@@ -106,7 +108,7 @@ void Progress::draw() {
   const auto fresh = static_cast<double>(done_ - options_.first);
   if (total_ > 0) {
     const double share = std::clamp(static_cast<double>(done_) / static_cast<double>(total_), 0.0, 1.0);
-    const auto filled = static_cast<std::size_t>(share * kBar);
+    const auto filled = sized(share * kBar);
     line += fmt::format(" {:3.0f}% [{}{}] {}/{}", std::floor(share * 100), std::string(filled, '#'),
                         std::string(kBar - filled, ' '), done_, total_);
   } else {
@@ -120,7 +122,7 @@ void Progress::draw() {
   if (!suffix_.empty()) line += "  " + suffix_;
   const int columns = options_.columns > 0 ? options_.columns : columns_of(options_.stream);
   // One column stays free: a terminal that wraps at its last column would leave a line behind at each drawing.
-  const std::string text = std::string(kEraseLine) + one_line(line, static_cast<std::size_t>(std::max(columns - 1, 1)));
+  const std::string text = std::string(kEraseLine) + one_line(line, sized(std::max(columns - 1, 1)));
   std::fwrite(text.data(), 1, text.size(), options_.stream);
   std::fflush(options_.stream);
   drawn_ = true;

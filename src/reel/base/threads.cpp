@@ -8,6 +8,7 @@
 
 #include "reel/base/error.h"
 #include "reel/base/launched.h"
+#include "reel/base/sized.h"
 
 namespace reel {
 
@@ -53,7 +54,7 @@ Threads::Threads(int count) {
   if (count < 1 || count > 4096) {
     throw Error(fmt::format("{} threads asked for", count), "use a number between 1 and 4096");
   }
-  scratch_.resize(static_cast<std::size_t>(count) + 1);
+  scratch_.resize(sized(count) + 1);
   patient_ = count <= default_threads();
   try {
     for (int thread = 1; thread < count; ++thread) workers_.emplace_back([this, thread] { serve(thread); });
@@ -77,7 +78,7 @@ void Threads::stop() {
 }
 
 float* Threads::scratch(int thread, std::size_t floats) {
-  Buffer<float>& mine = scratch_[static_cast<std::size_t>(thread)];
+  Buffer<float>& mine = scratch_[sized(thread)];
   mine.grow(floats);
   return mine.data();
 }

@@ -13,6 +13,7 @@
 
 #include "reel/base/buffer.h"
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 
 namespace reel::comm {
 
@@ -27,7 +28,7 @@ char* bytes_of(const void* data) { return static_cast<char*>(const_cast<void*>(d
 
 template <class T>
 void sum_in_rank_order(Comm& comm, std::span<T> x, const Where& where) {
-  const auto ranks = static_cast<std::size_t>(comm.size());
+  const auto ranks = sized(comm.size());
   Buffer<T> all(ranks * x.size());
   const std::vector<std::int64_t> bytes(ranks, static_cast<std::int64_t>(x.size_bytes()));
   comm.start_all_gather(x.data(), all.data(), bytes, where, Comm::Kind::kAllReduce).wait();
@@ -103,7 +104,7 @@ void Handle::wait() {
 namespace {
 
 std::vector<int> all_ranks(int size) {
-  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::vector<int> ranks(sized(size));
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
 }
@@ -127,10 +128,10 @@ std::unique_ptr<Comm> Comm::group(const std::vector<int>& ranks, const std::stri
   std::vector<bool> taken(members_->size(), false);
   int own = -1;
   for (const int rank : ranks) {
-    REEL_CHECK(rank >= 0 && rank < size() && !taken[static_cast<std::size_t>(rank)]);
-    taken[static_cast<std::size_t>(rank)] = true;
+    REEL_CHECK(rank >= 0 && rank < size() && !taken[sized(rank)]);
+    taken[sized(rank)] = true;
     if (rank == rank_) own = static_cast<int>(members.size());
-    members.push_back((*members_)[static_cast<std::size_t>(rank)]);
+    members.push_back((*members_)[sized(rank)]);
   }
   REEL_CHECK(own >= 0);
   return std::unique_ptr<Comm>(new Comm(carrier_, shared_, std::move(members), own, name));
@@ -149,8 +150,8 @@ Handle Comm::exchange(Kind kind, std::vector<Message> outgoing, std::vector<Mess
   for (std::vector<Message>* messages : {&outgoing, &incoming}) {
     for (Message& m : *messages) {
       REEL_CHECK(m.peer >= 0 && m.peer < size() && m.peer != rank_ && m.tag >= 0 && m.tag < kTags);
-      m.tag += first_tags_[static_cast<std::size_t>(m.peer)];
-      m.peer = (*members_)[static_cast<std::size_t>(m.peer)];
+      m.tag += first_tags_[sized(m.peer)];
+      m.peer = (*members_)[sized(m.peer)];
     }
   }
   return {carrier_->start(outgoing, incoming), shared_, std::move(work)};
@@ -158,7 +159,7 @@ Handle Comm::exchange(Kind kind, std::vector<Message> outgoing, std::vector<Mess
 
 Handle Comm::start_all_to_all(const void* send, Sizes send_bytes, void* receive, Sizes receive_bytes,
                               const Where& where, Kind kind) {
-  const auto ranks = static_cast<std::size_t>(size()), own = static_cast<std::size_t>(rank_);
+  const auto ranks = sized(size()), own = sized(rank_);
   REEL_CHECK(send_bytes.size() == ranks && receive_bytes.size() == ranks && send_bytes[own] == receive_bytes[own]);
   std::vector<Message> outgoing, incoming;
   char *from = bytes_of(send), *to = bytes_of(receive);
@@ -169,7 +170,7 @@ Handle Comm::start_all_to_all(const void* send, Sizes send_bytes, void* receive,
   }
   for (std::size_t r = 0; r < ranks; ++r) {
     if (r == own) {
-      if (to != nullptr && send_bytes[r] > 0) std::memmove(to, blocks[r], static_cast<std::size_t>(send_bytes[r]));
+      if (to != nullptr && send_bytes[r] > 0) std::memmove(to, blocks[r], sized(send_bytes[r]));
     } else if (receive_bytes[r] > 0) {
       incoming.push_back({static_cast<int>(r), to, receive_bytes[r]});
     }
@@ -184,13 +185,13 @@ Handle Comm::start_all_to_all(const void* send, Sizes send_bytes, void* receive,
 }
 
 Handle Comm::start_all_gather(const void* own, void* all, Sizes bytes, const Where& where, Kind kind) {
-  const auto ranks = static_cast<std::size_t>(size()), mine = static_cast<std::size_t>(rank_);
+  const auto ranks = sized(size()), mine = sized(rank_);
   REEL_CHECK(bytes.size() == ranks);
   std::vector<Message> outgoing, incoming;
   char* to = bytes_of(all);
   for (std::size_t r = 0; r < ranks; ++r) {
     if (r == mine) {
-      if (to != nullptr && bytes[r] > 0) std::memmove(to, own, static_cast<std::size_t>(bytes[r]));
+      if (to != nullptr && bytes[r] > 0) std::memmove(to, own, sized(bytes[r]));
     } else if (bytes[r] > 0) {
       incoming.push_back({static_cast<int>(r), to, bytes[r]});
     }
@@ -211,8 +212,8 @@ Handle Comm::start_receive(void* data, std::int64_t bytes, int from, int tag, co
 }
 
 void Comm::reduce_scatter(const float* x, Sizes counts, float* own, const Where& where) {
-  const auto ranks = static_cast<std::size_t>(size()), mine = static_cast<std::size_t>(rank_);
-  const auto count = static_cast<std::size_t>(counts[mine]);
+  const auto ranks = sized(size()), mine = sized(rank_);
+  const auto count = sized(counts[mine]);
   std::vector<std::int64_t> send(ranks), receive(ranks, counts[mine] * std::int64_t{sizeof(float)});
   for (std::size_t r = 0; r < ranks; ++r) send[r] = counts[r] * std::int64_t{sizeof(float)};
   Buffer<float> parts(ranks * count);
@@ -229,19 +230,18 @@ void Comm::all_reduce(std::span<float> x, const Where& where) {
   constexpr std::size_t kSmall = 4096;
   if (x.size() <= kSmall) return sum_in_rank_order(*this, x, where);
   const std::int64_t ranks = size(), count = static_cast<std::int64_t>(x.size());
-  std::vector<std::int64_t> bytes(static_cast<std::size_t>(ranks)), own_bytes(static_cast<std::size_t>(ranks));
+  std::vector<std::int64_t> bytes(sized(ranks)), own_bytes(sized(ranks));
   for (std::int64_t r = 0; r < ranks; ++r) {
-    bytes[static_cast<std::size_t>(r)] =
-        (count * (r + 1) / ranks - count * r / ranks) * static_cast<std::int64_t>(sizeof(float));
+    bytes[sized(r)] = (count * (r + 1) / ranks - count * r / ranks) * static_cast<std::int64_t>(sizeof(float));
   }
-  const std::size_t first = static_cast<std::size_t>(count * rank_ / ranks);
-  const std::size_t mine = static_cast<std::size_t>(count * (rank_ + 1) / ranks) - first;
+  const std::size_t first = sized(count * rank_ / ranks);
+  const std::size_t mine = sized(count * (rank_ + 1) / ranks) - first;
   std::fill(own_bytes.begin(), own_bytes.end(), static_cast<std::int64_t>(mine * sizeof(float)));
-  Buffer<float> parts(mine * static_cast<std::size_t>(ranks));
+  Buffer<float> parts(mine * sized(ranks));
   start_all_to_all(x.data(), bytes, parts.data(), own_bytes, where, Kind::kAllReduce).wait();
   for (std::size_t i = 0; i < mine; ++i) {
     float sum = parts[i];
-    for (std::size_t r = 1; r < static_cast<std::size_t>(ranks); ++r) sum += parts[r * mine + i];
+    for (std::size_t r = 1; r < sized(ranks); ++r) sum += parts[r * mine + i];
     x[first + i] = sum;
   }
   start_all_gather(x.data() + first, x.data(), bytes, where, Kind::kAllReduce).wait();
@@ -251,8 +251,8 @@ void Comm::all_reduce(std::span<double> x, const Where& where) { sum_in_rank_ord
 
 void Comm::barrier(const Where& where) {
   const char one = 1;
-  std::vector<char> all(static_cast<std::size_t>(size()));
-  const std::vector<std::int64_t> bytes(static_cast<std::size_t>(size()), 1);
+  std::vector<char> all(sized(size()));
+  const std::vector<std::int64_t> bytes(sized(size()), 1);
   start_all_gather(&one, all.data(), bytes, where, Kind::kBarrier).wait();
 }
 

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/comm/comm.h"
 
 namespace reel::comm {
@@ -14,7 +15,7 @@ class Nobody final : public Carrier {
 
   std::unique_ptr<Pending> start(std::span<const Message>, std::span<const Message> incoming) override {
     for (const Message& m : incoming) {
-      if (m.data != nullptr) std::memset(m.data, 0, static_cast<std::size_t>(m.bytes));
+      if (m.data != nullptr) std::memset(m.data, 0, sized(m.bytes));
     }
     return nullptr;
   }

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "reel/base/sized.h"
 #include "reel/comm/comm.h"
 
 namespace reel::comm {
@@ -43,17 +44,17 @@ std::int64_t Traffic::bytes_sent(Kind kind, const Phase* phase) const {
 
 std::string traffic_json(Comm& world) {
   const std::string own = rank_json(world.rank(), world.shared().traffic);
-  const auto ranks = static_cast<std::size_t>(world.size());
+  const auto ranks = sized(world.size());
   const auto length = static_cast<std::int64_t>(own.size());
   std::vector<std::int64_t> lengths(ranks), each(ranks, sizeof(std::int64_t));
   world.all_gather_v(&length, lengths.data(), each);
-  std::string all(static_cast<std::size_t>(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0})), ' ');
+  std::string all(sized(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0})), ' ');
   world.all_gather_v(own.data(), all.data(), lengths);
   std::string text = "{\"ranks\": [";
   std::size_t at = 0;
   for (const std::int64_t bytes : lengths) {
-    text += (at == 0 ? "\n" : ",\n") + all.substr(at, static_cast<std::size_t>(bytes));
-    at += static_cast<std::size_t>(bytes);
+    text += (at == 0 ? "\n" : ",\n") + all.substr(at, sized(bytes));
+    at += sized(bytes);
   }
   return text + "\n]}\n";
 }

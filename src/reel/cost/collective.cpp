@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/cost/nccl.h"
 #include "reel/files/nearest.h"
 
@@ -88,7 +89,7 @@ double wire_seconds(const Fabric& f, const Collective& c, const Shape& s, double
 
 // Ring or tree by LL128 or Simple, or NVLS.
 double bulk_seconds(const Fabric& f, const Collective& c, const Shape& s, const NcclChoice& choice) {
-  const auto p = static_cast<std::size_t>(choice.protocol);
+  const auto p = sized(choice.protocol);
   const double levels = std::log2(s.nodes);
   if (choice.algorithm == Algorithm::kNvls) {
     const double part = 1 - kNvlsPart * (static_cast<double>(f.per_node) - s.per_node);
@@ -156,7 +157,7 @@ bool outside(const std::vector<double>& range, double value) {
 
 }  // namespace
 
-const char* collective_name(CollectiveOp op) { return kNames[static_cast<std::size_t>(op)]; }
+const char* collective_name(CollectiveOp op) { return kNames[sized(op)]; }
 
 CollectiveOp collective_from_name(const std::string& name) {
   std::string plain = name;
@@ -172,12 +173,12 @@ CollectiveOp collective_from_name(const std::string& name) {
 
 const char* algorithm_name(Algorithm algorithm) {
   constexpr std::array<const char*, 4> kAlgorithms = {"ring", "tree", "nvls", "pairs"};
-  return kAlgorithms[static_cast<std::size_t>(algorithm)];
+  return kAlgorithms[sized(algorithm)];
 }
 
 const char* protocol_name(Protocol protocol) {
   constexpr std::array<const char*, 3> kProtocols = {"LL", "LL128", "Simple"};
-  return kProtocols[static_cast<std::size_t>(protocol)];
+  return kProtocols[sized(protocol)];
 }
 
 std::int64_t even_share(std::int64_t devices, std::int64_t smallest) {

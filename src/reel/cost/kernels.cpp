@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/files/csv.h"
 #include "reel/files/file.h"
 #include "reel/files/nearest.h"
@@ -66,14 +67,14 @@ OverlapTable OverlapTable::parse(std::string_view text, const std::string& name)
   std::array<std::vector<double>, 3> ratios;
   std::unordered_map<std::string, std::vector<double>> by_name;
   for (std::size_t row = 0; row < csv.rows(); ++row) {
-    std::size_t kind = static_cast<std::size_t>(class_of_kernel(csv.text(row, "kernel")));
+    std::size_t kind = sized(class_of_kernel(csv.text(row, "kernel")));
     if (csv.has("class")) {
       const auto found = std::find(kClasses.begin(), kClasses.end(), csv.text(row, "class"));
       if (found == kClasses.end()) {
         throw Error(fmt::format("{}:{}: class '{}' is not known", name, csv.line(row), csv.text(row, "class")),
                     nearest_hint(csv.text(row, "class"), kClasses, "classes"));
       }
-      kind = static_cast<std::size_t>(found - kClasses.begin());
+      kind = sized(found - kClasses.begin());
     }
     const double ratio = positive(csv, row, "overlapped", name) / positive(csv, row, "alone", name);
     ratios[kind].push_back(ratio);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "reel/base/sized.h"
 #include "reel/cost/device.h"
 
 namespace reel::cost {
@@ -34,7 +35,7 @@ class OverlapTable {
   static OverlapTable parse(std::string_view text, const std::string& name);
 
   // Median of overlapped / alone, at least 1; nothing where the table has no kernel of the class.
-  std::optional<double> slowdown(KernelClass kind) const { return of_class_[static_cast<std::size_t>(kind)]; }
+  std::optional<double> slowdown(KernelClass kind) const { return of_class_[sized(kind)]; }
   std::optional<double> slowdown_of(const std::string& kernel) const;  // the same for the rows of one name
 
  private:

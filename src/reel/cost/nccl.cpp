@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "reel/base/sized.h"
+
 namespace reel::cost {
 
 namespace {
@@ -41,7 +43,7 @@ constexpr std::array<std::array<double, 24>, 3> kTreeCorrection = {{
 
 double tree_correction(std::size_t protocol, double bytes) {
   const int at = std::max(0, static_cast<int>(std::log2(std::max(bytes / 64, 1.0))));
-  return at < 24 ? kTreeCorrection[protocol][static_cast<std::size_t>(at)] : 1;
+  return at < 24 ? kTreeCorrection[protocol][sized(at)] : 1;
 }
 
 struct Group {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "reel/base/buffer.h"
+#include "reel/base/sized.h"
 
 namespace reel::data {
 
@@ -18,8 +19,8 @@ struct Format {
   std::int64_t text_tokens = 0, text_width = 0;  // 0: no text
   bool pixels = true;                            // false: latents
 
-  std::size_t values() const { return static_cast<std::size_t>(channels * frames * height * width); }
-  std::size_t text_values() const { return static_cast<std::size_t>(text_tokens * text_width); }
+  std::size_t values() const { return sized(channels * frames * height * width); }
+  std::size_t text_values() const { return sized(text_tokens * text_width); }
   bool operator==(const Format&) const = default;
 };
 

@@ -4,6 +4,7 @@
 
 #include "reel/base/error.h"
 #include "reel/base/random.h"
+#include "reel/base/sized.h"
 #include "reel/data/video_file.h"
 #include "reel/data/words.h"
 
@@ -34,7 +35,7 @@ Folder::Folder(const DataConfig& config, const Format& wanted, Warn warn)
 void Folder::read_clip(Split split, std::int64_t index, Clip& out) {
   const auto& clips = held_.of(split);
   const auto count = static_cast<std::int64_t>(clips.size());
-  const auto& entry = list_.entries[static_cast<std::size_t>(clips[static_cast<std::size_t>(index % count)])];
+  const auto& entry = list_.entries[sized(clips[sized(index % count)])];
   Excerpt cut;
   cut.frames = format().frames;
   cut.height = format().height;

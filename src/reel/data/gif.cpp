@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/files/file.h"
 
 namespace reel::data {
@@ -17,8 +18,8 @@ constexpr int kBits = 6;  // of each channel tell colours apart
 constexpr std::size_t kBins = std::size_t{1} << (3 * kBits);
 
 std::size_t bin_of(const std::uint8_t* rgb) {
-  return static_cast<std::size_t>(rgb[0] >> (8 - kBits)) << (2 * kBits) |
-         static_cast<std::size_t>(rgb[1] >> (8 - kBits)) << kBits | static_cast<std::size_t>(rgb[2] >> (8 - kBits));
+  return sized(rgb[0] >> (8 - kBits)) << (2 * kBits) | sized(rgb[1] >> (8 - kBits)) << kBits |
+         sized(rgb[2] >> (8 - kBits));
 }
 
 struct Palette {
@@ -156,7 +157,7 @@ void put_compressed(std::string& out, std::span<const std::uint8_t> indices) {
   writer.put(kClear, bits);
   int code = indices[0];
   for (const std::uint8_t color : indices.subspan(1)) {
-    std::int16_t& longer = next[static_cast<std::size_t>(code * kPaletteColors + color)];
+    std::int16_t& longer = next[sized(code * kPaletteColors + color)];
     if (longer >= 0) {
       code = longer;
       continue;
@@ -194,7 +195,7 @@ std::string gif_bytes(std::span<const Image> frames, double fps, std::int64_t sc
   out += std::string("\x21\xff\x0bNETSCAPE2.0\x03\x01\0\0\0", 19);  // plays in a loop
 
   const double delay = std::max(2.0, 100 / fps);  // in 1/100 s
-  std::vector<std::uint8_t> indices(static_cast<std::size_t>(height * width));
+  std::vector<std::uint8_t> indices(sized(height * width));
   for (std::size_t i = 0; i < frames.size(); ++i) {
     REEL_CHECK(frames[i].height == frames[0].height && frames[i].width == frames[0].width);
     const double begin = std::round(delay * static_cast<double>(i)),
@@ -207,7 +208,7 @@ std::string gif_bytes(std::span<const Image> frames, double fps, std::int64_t sc
     out += std::string("\0\x08", 2);
     for (std::int64_t y = 0; y < height; ++y) {
       for (std::int64_t x = 0; x < width; ++x) {
-        indices[static_cast<std::size_t>(y * width + x)] = palette.color_of[bin_of(frames[i].at(y / scale, x / scale))];
+        indices[sized(y * width + x)] = palette.color_of[bin_of(frames[i].at(y / scale, x / scale))];
       }
     }
     put_compressed(out, indices);

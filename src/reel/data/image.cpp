@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 
 namespace reel::data {
 
@@ -40,8 +41,8 @@ Range range_of(std::span<const float> channel) {
 
 std::vector<Image> images_of(std::span<const float> values, const Format& format) {
   REEL_CHECK(values.size() == format.values() && format.channels > 0);
-  const std::size_t plane = static_cast<std::size_t>(format.height * format.width);
-  const std::size_t frames = static_cast<std::size_t>(format.frames);
+  const std::size_t plane = sized(format.height * format.width);
+  const std::size_t frames = sized(format.frames);
   std::vector<Image> images(frames, Image(format.height, format.width));
   for (std::size_t c = 0; c < 3; ++c) {
     const auto channel = values.subspan((format.channels >= 3 ? c : 0) * frames * plane, frames * plane);
@@ -58,7 +59,7 @@ std::vector<Image> images_of(std::span<const float> values, const Format& format
 
 void values_of(std::span<const Image> images, std::span<float> out) {
   REEL_CHECK(!images.empty());
-  const std::size_t plane = static_cast<std::size_t>(images[0].height * images[0].width);
+  const std::size_t plane = sized(images[0].height * images[0].width);
   REEL_CHECK(out.size() == images.size() * plane * 3);
   for (std::size_t frame = 0; frame < images.size(); ++frame) {
     REEL_CHECK(images[frame].rgb.size() == plane * 3);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "reel/base/buffer.h"
+#include "reel/base/sized.h"
 #include "reel/data/clip.h"
 
 namespace reel::data {
@@ -16,7 +17,7 @@ struct Image {
 
   Image() = default;
   Image(std::int64_t rows, std::int64_t columns, std::uint8_t grey = 0)
-      : height(rows), width(columns), rgb(static_cast<std::size_t>(rows * columns * 3), grey) {}
+      : height(rows), width(columns), rgb(sized(rows * columns * 3), grey) {}
   std::uint8_t* at(std::int64_t y, std::int64_t x) { return rgb.data() + (y * width + x) * 3; }
   const std::uint8_t* at(std::int64_t y, std::int64_t x) const { return rgb.data() + (y * width + x) * 3; }
   bool operator==(const Image&) const = default;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/files/half.h"
 
 namespace reel::data {
@@ -120,9 +121,9 @@ void check_finite(const SafetensorsFile& file, const char* tensor, std::int64_t 
 void read_text(const SafetensorsFile& file, std::int64_t row, std::int64_t length, const Format& format,
                std::span<float> out) {
   const auto& shape = file.info("text").shape;
-  const auto rows = static_cast<std::size_t>(shape[shape.size() - 2] * format.text_width);
-  const auto filled = static_cast<std::size_t>(length * format.text_width);
-  if (filled > 0) read_part(file, "text", static_cast<std::size_t>(row) * rows, out.first(filled));
+  const auto rows = sized(shape[shape.size() - 2] * format.text_width);
+  const auto filled = sized(length * format.text_width);
+  if (filled > 0) read_part(file, "text", sized(row) * rows, out.first(filled));
   std::fill(out.begin() + static_cast<std::ptrdiff_t>(filled), out.end(), 0.0f);
   check_finite(file, "text", row, out);
 }
@@ -159,7 +160,7 @@ void Latents::add_shard(const std::string& path, const SafetensorsFile& file) {
     const auto& shape = file.info("text").shape;
     tokens = shape[shape.size() - 2];
   }
-  const auto clips = static_cast<std::size_t>(count.clips);
+  const auto clips = sized(count.clips);
   std::vector<std::int64_t> lengths(clips, tokens), labels(clips, -1);
   if (tokens > 0 && file.contains("text_lengths")) lengths = read_numbers(file, "text_lengths", count, 0, tokens);
   if (file.contains("labels")) labels = read_numbers(file, "labels", count, -1, kMostLabels - 1);
@@ -172,7 +173,7 @@ void Latents::add_shard(const std::string& path, const SafetensorsFile& file) {
 }
 
 std::vector<std::string> Latents::labels() const {
-  std::vector<std::string> names(static_cast<std::size_t>(labels_));
+  std::vector<std::string> names(sized(labels_));
   for (std::size_t label = 0; label < names.size(); ++label) names[label] = fmt::format("{}", label);
   return names;
 }
@@ -187,7 +188,7 @@ Buffer<float> Latents::text_of(const std::string& caption) const {
       throw Error(fmt::format("there is no clip {} whose text to take", clip),
                   fmt::format("clips are numbered 0 to {}", size(Split::kTraining) - 1));
     }
-    const auto training = static_cast<std::size_t>(held_.training[static_cast<std::size_t>(clip)]);
+    const auto training = sized(held_.training[sized(clip)]);
     const Place& place = places_[training];
     read_text(SafetensorsFile::open(shards_[place.shard]), place.row, place.text_length, format(), text);
     return text;
@@ -204,12 +205,12 @@ Buffer<float> Latents::text_of(const std::string& caption) const {
 
 void Latents::read_clip(Split split, std::int64_t index, Clip& out) {
   const auto& clips = held_.of(split);
-  const auto clip = static_cast<std::size_t>(clips[static_cast<std::size_t>(index % size(split))]);
+  const auto clip = sized(clips[sized(index % size(split))]);
   const Place& place = places_[clip];
   const SafetensorsFile file = SafetensorsFile::open(shards_[place.shard]);
   const Count count = check_latents(file, format());  // again: the file may have been replaced
   if (place.row >= count.clips) fail(file, "latents", "has become shorter", "start again");
-  read_part(file, "latents", static_cast<std::size_t>(place.row) * format().values(), out.values);
+  read_part(file, "latents", sized(place.row) * format().values(), out.values);
   check_finite(file, "latents", place.row, out.values);
   if (out.text.size() > 0) {
     check_text(file, format(), count);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/data/permutation.h"
 
 namespace reel::data {
@@ -72,7 +73,7 @@ bool Loader::wait_for_room() {
 
 Batch Loader::read_batch(std::int64_t position) {
   const Format& format = source_.format();
-  const auto count = static_cast<std::size_t>(count_);
+  const auto count = sized(count_);
   Batch batch{Buffer<float>(count * format.values()), Buffer<float>(count * format.text_values()), {}, {}};
   Clip clip;
   for (std::size_t i = 0; i < count; ++i) {

@@ -5,6 +5,7 @@
 
 #include "reel/base/error.h"
 #include "reel/base/random.h"
+#include "reel/base/sized.h"
 #include "reel/data/words.h"
 
 namespace reel::data {
@@ -34,7 +35,7 @@ Held hold_out(const std::vector<std::string>& names, std::int64_t validation, co
   }
   Held result;
   for (std::int64_t clip = 0; clip < all; ++clip) {
-    auto& part = chosen.contains(names[static_cast<std::size_t>(clip)]) ? result.validation : result.training;
+    auto& part = chosen.contains(names[sized(clip)]) ? result.validation : result.training;
     part.push_back(clip);
   }
   return result;

@@ -4,6 +4,7 @@
 
 #include "reel/base/error.h"
 #include "reel/base/random.h"
+#include "reel/base/sized.h"
 #include "reel/data/draws.h"
 
 namespace reel::data {
@@ -59,7 +60,7 @@ void put_in_front(const Occluder& occluder, std::int64_t frame, Shown& shown) {
     const std::int64_t row = wrap(occluder.path.row_at(frame) + r, shown.rows);
     for (std::int64_t c = 0; c < occluder.columns; ++c) {
       const std::int64_t column = wrap(occluder.path.column_at(frame) + c, shown.columns);
-      shown.cells[static_cast<std::size_t>((frame * shown.rows + row) * shown.columns + column)] = {
+      shown.cells[sized((frame * shown.rows + row) * shown.columns + column)] = {
           occluder.picture, (occluder.from_row + r) % shown.rows, (occluder.from_column + c) % shown.columns};
     }
   }

@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "reel/base/sized.h"
 #include "reel/data/source.h"
 
 namespace reel::data {
@@ -39,7 +40,7 @@ struct Shown {
   std::vector<Cell> cells;  // [T/2][rows][columns]
 
   const Cell& at(std::int64_t frame, std::int64_t row, std::int64_t column) const {  // frame 0 is frame T/2 of the clip
-    return cells[static_cast<std::size_t>((frame * rows + row) * columns + column)];
+    return cells[sized((frame * rows + row) * columns + column)];
   }
 };
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "reel/base/sized.h"
 #include "reel/data/draws.h"
 #include "reel/data/icons.h"
 #include "reel/data/shapes.h"
@@ -50,7 +51,7 @@ Pattern draw_pattern(Draws& draws, std::int64_t kind, float light, const Picture
   }
   if (kind == Pattern::kGradient || kind == Pattern::kStripes) {
     constexpr std::array<std::array<float, 2>, 4> kDirections = {{{0, 1}, {1, 0}, {1, 1}, {1, -1}}};
-    const auto [right, down] = kDirections[static_cast<std::size_t>(draws.whole(0, 3))];
+    const auto [right, down] = kDirections[sized(draws.whole(0, 3))];
     pattern.across *= right;
     pattern.down *= down;
   }
@@ -90,7 +91,7 @@ struct Shape {
 // Plain or striped, brighter than the background: more than one busy thing at a time is hard to recognise.
 Shape draw_shape(Draws& draws, const Picture& picture) {
   const float tall = static_cast<float>(picture.height), wide = static_cast<float>(picture.width);
-  return {.kind = static_cast<std::size_t>(draws.whole(0, static_cast<std::int64_t>(kShapes.size()) - 1)),
+  return {.kind = sized(draws.whole(0, static_cast<std::int64_t>(kShapes.size()) - 1)),
           .x = draws.between(0, wide),
           .y = draws.between(0, tall),
           .radius = std::min(tall, wide) * draws.between(0.2f, 0.4f),
@@ -138,13 +139,13 @@ void draw_icons(Draws draws, Picture& picture) {
   const std::size_t pixels = picture.values.size() / 3;
   for (std::int64_t top = 0; top < picture.height; top += kSide) {
     for (std::int64_t left = 0; left < picture.width; left += kSide) {
-      const auto icon = static_cast<std::size_t>(draws.whole(0, kIcons - 1));
+      const auto icon = sized(draws.whole(0, kIcons - 1));
       const bool mirrored = draws.whole(0, 1) == 1;
       const Color color = draw_direction(draws);
       for (std::int64_t y = top; y < std::min(top + kSide, picture.height); ++y) {
         for (std::int64_t x = left; x < std::min(left + kSide, picture.width); ++x) {
           const std::int64_t column = mirrored ? kSide - 1 - (x - left) : x - left;
-          const bool set = icon_pixel(icon, static_cast<std::size_t>(y - top), static_cast<std::size_t>(column));
+          const bool set = icon_pixel(icon, sized(y - top), sized(column));
           float* out = picture.values.data() + y * picture.width + x;
           for (std::size_t c = 0; c < 3; ++c) out[c * pixels] = set ? color[c] : -color[c];
         }
@@ -178,14 +179,14 @@ void add_texture(const Random& random, const PictureStyle& style, Picture& pictu
               coarse = amplitude(style.texture * style.coarse);
   const std::int64_t block = kCoarse * style.cell;  // pixels
   const std::int64_t rows = (picture.height + block - 1) / block, columns = (picture.width + block - 1) / block;
-  std::vector<float> colors(static_cast<std::size_t>(3 * rows * columns)), grains(picture.values.size());
+  std::vector<float> colors(sized(3 * rows * columns)), grains(picture.values.size());
   random.fill_normal(colors, kFirstColor);
   random.fill_normal(grains, kFirstGrain);
   std::size_t i = 0;
   for (std::int64_t c = 0; c < 3; ++c) {
     for (std::int64_t y = 0; y < picture.height; ++y) {
       for (std::int64_t x = 0; x < picture.width; ++x, ++i) {
-        const float color = colors[static_cast<std::size_t>((c * rows + y / block) * columns + x / block)];
+        const float color = colors[sized((c * rows + y / block) * columns + x / block)];
         picture.values[i] = drawn * picture.values[i] + grain * grains[i] + coarse * color;
       }
     }

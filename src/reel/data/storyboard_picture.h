@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "reel/base/random.h"
+#include "reel/base/sized.h"
 
 namespace reel::data {
 
@@ -31,8 +32,7 @@ struct Picture {
   std::int64_t height, width;
   std::vector<float> values;  // [3][height][width]
 
-  Picture(std::int64_t rows, std::int64_t columns)
-      : height(rows), width(columns), values(static_cast<std::size_t>(3 * rows * columns)) {}
+  Picture(std::int64_t rows, std::int64_t columns) : height(rows), width(columns), values(sized(3 * rows * columns)) {}
 };
 
 // Fills the picture, from `random` alone.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "reel/base/sized.h"
 #include "reel/data/ffmpeg.h"
 #include "reel/data/video_file.h"
 
@@ -32,7 +33,7 @@ class Muxer {
   std::string finish() {
     std::uint8_t* bytes = nullptr;
     const int size = avio_close_dyn_buf(std::exchange(format_->pb, nullptr), &bytes);
-    std::string text(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(std::max(size, 0)));
+    std::string text(reinterpret_cast<const char*>(bytes), sized(std::max(size, 0)));
     av_free(bytes);
     return text;
   }

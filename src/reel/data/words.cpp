@@ -4,6 +4,7 @@
 
 #include "reel/base/error.h"
 #include "reel/base/random.h"
+#include "reel/base/sized.h"
 
 namespace reel::data {
 
@@ -30,10 +31,10 @@ std::vector<std::string> words_of(std::string_view caption) {
 }
 
 void embed_words(std::string_view caption, std::int64_t tokens, std::int64_t width, std::span<float> out) {
-  REEL_CHECK(out.size() == static_cast<std::size_t>(tokens * width));
+  REEL_CHECK(out.size() == sized(tokens * width));
   const std::vector<std::string> words = words_of(caption);
-  const std::size_t row = static_cast<std::size_t>(width);
-  for (std::size_t token = 0; token < static_cast<std::size_t>(tokens); ++token) {
+  const std::size_t row = sized(width);
+  for (std::size_t token = 0; token < sized(tokens); ++token) {
     const std::span<float> vector = out.subspan(token * row, row);
     if (token < words.size()) {
       Random(stable_hash(words[token])).fill_normal(vector);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 
 namespace reel::diffusion {
 
@@ -16,7 +17,7 @@ DdpmSchedule schedule_of(std::span<const double> alpha_bars, std::span<const std
   double before = 1;
   for (const std::int64_t timestep : timesteps) {
     DdpmStep step{.timestep = timestep};
-    step.alpha_bar = alpha_bars[static_cast<std::size_t>(timestep)];
+    step.alpha_bar = alpha_bars[sized(timestep)];
     step.alpha_bar_before = before;
     step.beta = 1 - step.alpha_bar / before;
     step.log_beta = std::log(step.beta);
@@ -70,7 +71,7 @@ Noised ddpm_noise(const DdpmSchedule& schedule, const ClipShape& shape, std::spa
                   std::span<const float> noise, std::span<const std::int64_t> steps, std::int64_t conditioning_frames) {
   std::vector<Mix> mixes;
   for (const std::int64_t index : steps) {
-    const DdpmStep& step = schedule.at(static_cast<std::size_t>(index));
+    const DdpmStep& step = schedule.at(sized(index));
     mixes.push_back({static_cast<float>(step.timestep), static_cast<float>(std::sqrt(step.alpha_bar)),
                      static_cast<float>(std::sqrt(1 - step.alpha_bar)), 0, 1});
   }

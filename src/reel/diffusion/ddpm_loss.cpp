@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/diffusion/ddpm.h"
 
 namespace reel::diffusion {
@@ -53,14 +54,14 @@ DdpmLoss ddpm_loss(const DdpmSchedule& schedule, const ClipShape& shape, std::sp
                    std::span<float> gradient) {
   const ClipShape out = shape.with_channels(2 * shape.channels);
   REEL_CHECK(output.size() == out.size() && gradient.size() == out.size() && x0.size() == shape.size());
-  REEL_CHECK(noised.target.size() == shape.size() && steps.size() == static_cast<std::size_t>(shape.batch));
+  REEL_CHECK(noised.target.size() == shape.size() && steps.size() == sized(shape.batch));
   const auto count = static_cast<double>(counted(shape, noised));
   REEL_CHECK(count > 0);
   std::fill(gradient.begin(), gradient.end(), 0.0f);
   double mse = 0, vb = 0;
   for (std::int64_t b = 0; b < shape.batch; ++b) {
-    const std::int64_t index = steps[static_cast<std::size_t>(b)];
-    const DdpmStep& step = schedule.at(static_cast<std::size_t>(index));
+    const std::int64_t index = steps[sized(b)];
+    const DdpmStep& step = schedule.at(sized(index));
     // How far an error of 1 in the noise moves the mean of p. The means of q and p share x_t, and at step 0, where
     // from_x0 is 1 and from_xt 0, the mean of q is x_0 itself: one formula serves both terms, and nothing cancels.
     const double mean_per_noise = step.from_x0 * std::sqrt(1 / step.alpha_bar - 1);
@@ -68,7 +69,7 @@ DdpmLoss ddpm_loss(const DdpmSchedule& schedule, const ClipShape& shape, std::sp
     const double vb_scale = log_variance_per_v / (std::numbers::ln2 * count);
     for (std::int64_t c = 0; c < shape.channels; ++c) {
       for (std::int64_t f = 0; f < shape.frames; ++f) {
-        if (noised.frame_mask[static_cast<std::size_t>(b * shape.frames + f)] == 0) continue;
+        if (noised.frame_mask[sized(b * shape.frames + f)] == 0) continue;
         const std::size_t clip_at = shape.at(b, c, f), noise_at = out.at(b, c, f);
         const std::size_t v_at = out.at(b, c + shape.channels, f);
         for (std::size_t i = 0; i < shape.plane(); ++i) {

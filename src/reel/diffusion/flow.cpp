@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 
 namespace reel::diffusion {
 
@@ -51,7 +52,7 @@ double flow_loss(const ClipShape& shape, std::int64_t output_channels, std::span
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     for (std::int64_t c = 0; c < shape.channels; ++c) {
       for (std::int64_t f = 0; f < shape.frames; ++f) {
-        if (noised.frame_mask[static_cast<std::size_t>(b * shape.frames + f)] == 0) continue;
+        if (noised.frame_mask[sized(b * shape.frames + f)] == 0) continue;
         const float* y = &output[out.at(b, c, f)];
         const float* target = &noised.target[shape.at(b, c, f)];
         float* dy = &gradient[out.at(b, c, f)];

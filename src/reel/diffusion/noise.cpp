@@ -4,6 +4,7 @@
 
 #include "reel/base/error.h"
 #include "reel/base/random.h"
+#include "reel/base/sized.h"
 
 namespace reel::diffusion {
 
@@ -21,8 +22,8 @@ std::uint64_t number(const Draws& draws, std::int64_t sample) {
 
 template <class T>
 std::vector<T> per_sample(std::int64_t batch, const auto& value) {
-  std::vector<T> values(static_cast<std::size_t>(batch));
-  for (std::int64_t b = 0; b < batch; ++b) values[static_cast<std::size_t>(b)] = value(b);
+  std::vector<T> values(sized(batch));
+  for (std::int64_t b = 0; b < batch; ++b) values[sized(b)] = value(b);
   return values;
 }
 
@@ -58,17 +59,17 @@ std::vector<std::int64_t> draw_below(Purpose purpose, const Draws& draws, std::i
 
 std::vector<std::uint8_t> draw_text_dropout(double share, const Draws& draws, std::int64_t batch) {
   const std::vector<float> uniform = draw_uniform(Purpose::kTextDropout, draws, batch);
-  return per_sample<std::uint8_t>(batch, [&](std::int64_t b) { return uniform[static_cast<std::size_t>(b)] < share; });
+  return per_sample<std::uint8_t>(batch, [&](std::int64_t b) { return uniform[sized(b)] < share; });
 }
 
 Noised mix(const ClipShape& shape, std::span<const float> x0, std::span<const float> noise, std::span<const Mix> mixes,
            std::int64_t conditioning_frames) {
   REEL_CHECK(x0.size() == shape.size() && noise.size() == shape.size());
-  REEL_CHECK(mixes.size() == static_cast<std::size_t>(shape.batch));
+  REEL_CHECK(mixes.size() == sized(shape.batch));
   Noised noised{
       Buffer<float>(shape.size()), Buffer<float>(shape.size()), {}, frame_times(shape, 1, conditioning_frames)};
   for (std::int64_t b = 0; b < shape.batch; ++b) {
-    const Mix& m = mixes[static_cast<std::size_t>(b)];
+    const Mix& m = mixes[sized(b)];
     for (std::int64_t c = 0; c < shape.channels; ++c) {
       const std::size_t begin = shape.at(b, c, 0), given = shape.at(b, c, conditioning_frames);
       const std::size_t end = shape.at(b, c, shape.frames);
@@ -90,7 +91,7 @@ std::vector<float> frame_times(const ClipShape& shape, float time, std::int64_t 
                             conditioning_frames, shape.frames),
                 "give fewer frames, or use longer clips; with a video autoencoder these are latent frames");
   }
-  std::vector<float> times(static_cast<std::size_t>(shape.batch * shape.frames), time);
+  std::vector<float> times(sized(shape.batch * shape.frames), time);
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     std::fill_n(times.begin() + b * shape.frames, conditioning_frames, 0.0f);
   }
@@ -98,7 +99,7 @@ std::vector<float> frame_times(const ClipShape& shape, float time, std::int64_t 
 }
 
 std::int64_t counted(const ClipShape& shape, const Noised& noised) {
-  REEL_CHECK(noised.frame_mask.size() == static_cast<std::size_t>(shape.batch * shape.frames));
+  REEL_CHECK(noised.frame_mask.size() == sized(shape.batch * shape.frames));
   const auto frames = std::count(noised.frame_mask.begin(), noised.frame_mask.end(), 1.0f);
   return frames * shape.channels * shape.height * shape.width;
 }

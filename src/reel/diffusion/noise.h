@@ -13,20 +13,21 @@
 #include <vector>
 
 #include "reel/base/buffer.h"
+#include "reel/base/sized.h"
 
 namespace reel::diffusion {
 
 struct ClipShape {
   std::int64_t batch, channels, frames, height, width;
 
-  std::size_t plane() const { return static_cast<std::size_t>(height * width); }
-  std::size_t sample() const { return static_cast<std::size_t>(channels * frames) * plane(); }
-  std::size_t size() const { return static_cast<std::size_t>(batch) * sample(); }
+  std::size_t plane() const { return sized(height * width); }
+  std::size_t sample() const { return sized(channels * frames) * plane(); }
+  std::size_t size() const { return sized(batch) * sample(); }
   // The same clips with the channels of a model's output.
   ClipShape with_channels(std::int64_t count) const { return {batch, count, frames, height, width}; }
   // Where plane (b, c, f) begins.
   std::size_t at(std::int64_t b, std::int64_t c, std::int64_t f) const {
-    return static_cast<std::size_t>((b * channels + c) * frames + f) * plane();
+    return sized((b * channels + c) * frames + f) * plane();
   }
 };
 

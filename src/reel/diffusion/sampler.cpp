@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/diffusion/ddpm.h"
 
 namespace reel::diffusion {
@@ -134,7 +135,7 @@ void sample_ddim(const ClipShape& shape, std::int64_t output_channels, const Den
   Walk walk(shape, output_channels, denoise, options, clip);
   walk.start();
   for (std::int64_t step = 0; step < options.steps; ++step) {
-    const DdpmStep& s = schedule[static_cast<std::size_t>(options.steps - 1 - step)];
+    const DdpmStep& s = schedule[sized(options.steps - 1 - step)];
     walk.predict(step, static_cast<float>(s.timestep));
     // sqrt(before) x_0 + direction noise with x_0 = (x - sqrt(1 - alpha_bar) noise) / sqrt(alpha_bar), multiplied out
     // in double: at the noisy end x_0 is the difference of numbers 157 times as large as the result.
@@ -156,7 +157,7 @@ void sample_ddpm(const ClipShape& shape, const Denoise& denoise, const SamplerOp
   walk.start();
   for (std::int64_t step = 0; step < options.steps; ++step) {
     const std::int64_t index = options.steps - 1 - step;
-    const DdpmStep& s = schedule[static_cast<std::size_t>(index)];
+    const DdpmStep& s = schedule[sized(index)];
     walk.predict(step, static_cast<float>(s.timestep));
     const float from_x = static_cast<float>(s.from_x0 / std::sqrt(s.alpha_bar) + s.from_xt);
     const float from_noise = static_cast<float>(-s.from_x0 * std::sqrt(1 / s.alpha_bar - 1));

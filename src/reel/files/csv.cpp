@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "reel/base/sized.h"
 #include "reel/files/file.h"
 #include "reel/files/nearest.h"
 #include "reel/files/text.h"
@@ -150,7 +151,7 @@ std::size_t Csv::column(std::string_view name) const {
   if (found == columns_.end()) {
     throw Error(fmt::format("{}:1: there is no column '{}'", name_, name), nearest_hint(name, columns_, "columns"));
   }
-  return static_cast<std::size_t>(found - columns_.begin());
+  return sized(found - columns_.begin());
 }
 
 double Csv::number(std::size_t row, std::size_t column) const {

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/files/file_error.h"
 
 namespace reel {
@@ -140,7 +141,7 @@ void sync_folder(const std::string& path) {
 std::string read_file(const std::string& path) {
   struct stat status;
   const Descriptor file(open_to_read(path, status));
-  std::string text(S_ISREG(status.st_mode) ? static_cast<std::size_t>(status.st_size) + 1 : 4096, '\0');
+  std::string text(S_ISREG(status.st_mode) ? sized(status.st_size) + 1 : 4096, '\0');
   std::size_t size = 0;
   for (;;) {  // until the end is seen: the size of a pipe is not known, that of a growing file is out of date
     if (size == text.size()) text.resize(size * 2);
@@ -148,7 +149,7 @@ std::string read_file(const std::string& path) {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_file("read", path, errno);
     if (got == 0) break;
-    size += static_cast<std::size_t>(got);
+    size += sized(got);
   }
   text.resize(size);
   return text;
@@ -245,7 +246,7 @@ void AppendFile::write(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t done = ::write(number_, bytes.data(), bytes.size());
     if (done < 0 && errno != EINTR) fail_file("written", path_, errno);
-    if (done > 0) bytes.remove_prefix(static_cast<std::size_t>(done));
+    if (done > 0) bytes.remove_prefix(sized(done));
   }
 }
 
@@ -254,7 +255,7 @@ MappedFile::MappedFile(const std::string& path) {
   const Descriptor file(open_to_read(path, status));
   if (!S_ISREG(status.st_mode))
     throw Error(fmt::format("{}: cannot be mapped: it is not a regular file", path), "copy it into one");
-  const auto size = static_cast<std::size_t>(status.st_size);
+  const auto size = sized(status.st_size);
   if (size == 0) return;  // an empty mapping does not exist
   void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0);
   if (memory == MAP_FAILED) fail_file("mapped", path, errno);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/files/half.h"
 #include "reel/files/nearest.h"
 #include "reel/files/safetensors_header.h"
@@ -210,7 +211,7 @@ void SafetensorsWriter::add_entry(const std::string& tensor, const Shape& shape,
   if (!names_.insert(tensor).second) throw Error(fmt::format("tensor '{}' is written twice", tensor), "rename one");
   std::size_t expected = 1;
   for (std::int64_t extent : shape) {
-    const bool overflow = extent < 0 || __builtin_mul_overflow(expected, static_cast<std::size_t>(extent), &expected);
+    const bool overflow = extent < 0 || __builtin_mul_overflow(expected, sized(extent), &expected);
     if (overflow) throw Error(fmt::format("tensor '{}' has the shape [{}]", tensor, fmt::join(shape, ", ")));
   }
   if (expected != elements) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/files/utf8.h"
 
 namespace reel {
@@ -39,7 +40,7 @@ constexpr std::array<DtypeFacts, 15> kDtypes = {{{Dtype::kF64, "F64", 8},
                                                  {Dtype::kU8, "U8", 1},
                                                  {Dtype::kBool, "BOOL", 1}}};
 
-const DtypeFacts& facts(Dtype dtype) { return kDtypes[static_cast<std::size_t>(dtype)]; }
+const DtypeFacts& facts(Dtype dtype) { return kDtypes[sized(dtype)]; }
 
 // a * b, or nothing when it does not fit.
 std::optional<std::uint64_t> product(std::uint64_t a, std::uint64_t b) {

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 
 namespace reel {
 
@@ -36,7 +37,7 @@ TomlPath parse_toml_path(std::string_view text, const std::string& where) {
   };
   take_key();
   while (at < text.size()) {
-    if (path.size() >= static_cast<std::size_t>(kDeepestTomlKey)) {
+    if (path.size() >= sized(kDeepestTomlKey)) {
       throw Error(fmt::format("{}: a key of more than {} parts", where, kDeepestTomlKey), "nothing is that deep");
     }
     if (text[at] == '.') {
@@ -48,7 +49,7 @@ TomlPath parse_toml_path(std::string_view text, const std::string& where) {
       const auto [end, failure] = std::from_chars(begin, text.data() + text.size(), step.index);
       if (failure != std::errc() || end == text.data() + text.size() || *end != ']') fail();
       path.push_back(step);
-      at = static_cast<std::size_t>(end + 1 - text.data());
+      at = sized(end + 1 - text.data());
     } else {
       fail();
     }

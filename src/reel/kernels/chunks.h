@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "reel/base/buffer.h"
+#include "reel/base/sized.h"
 #include "reel/base/threads.h"
 #include "reel/kernels/rows.h"
 
@@ -29,7 +30,7 @@ template <class Work>
 void for_row_chunks(std::size_t rows, std::size_t width, Threads& threads, const Work& work) {
   const std::size_t step = rows_per_chunk(width);
   threads.run(static_cast<std::int64_t>((rows + step - 1) / step), [&](std::int64_t chunk, int) {
-    const std::size_t first = static_cast<std::size_t>(chunk) * step;
+    const std::size_t first = sized(chunk) * step;
     work(first, std::min(rows, first + step));
   });
 }
@@ -61,10 +62,10 @@ void sum_rows(std::size_t items, std::size_t rows_per_item, std::size_t width, c
   const std::size_t parts = (rows_per_item + step - 1) / step;  // per item
   Buffer<float> partials(items * parts * N * width);            // [item][part][quantity][width]
   threads.run(static_cast<std::int64_t>(items * parts), [&](std::int64_t chunk, int) {
-    const std::size_t item = static_cast<std::size_t>(chunk) / parts, part = static_cast<std::size_t>(chunk) % parts;
+    const std::size_t item = sized(chunk) / parts, part = sized(chunk) % parts;
     const std::size_t first = item * rows_per_item + part * step;
     const std::size_t end = std::min((item + 1) * rows_per_item, first + step);
-    float* block = partials.data() + static_cast<std::size_t>(chunk) * N * width;
+    float* block = partials.data() + sized(chunk) * N * width;
     std::fill(block, block + N * width, 0.0f);
     std::array<float*, N> sums;
     for (std::size_t i = 0; i < N; ++i) sums[i] = block + i * width;
@@ -73,8 +74,8 @@ void sum_rows(std::size_t items, std::size_t rows_per_item, std::size_t width, c
   constexpr std::size_t kColumns = 128;
   const std::size_t blocks = (width + kColumns - 1) / kColumns;
   threads.run(static_cast<std::int64_t>(items * blocks), [&](std::int64_t chunk, int) {
-    const std::size_t item = static_cast<std::size_t>(chunk) / blocks;
-    const std::size_t column = static_cast<std::size_t>(chunk) % blocks * kColumns;
+    const std::size_t item = sized(chunk) / blocks;
+    const std::size_t column = sized(chunk) % blocks * kColumns;
     const std::size_t columns = std::min(kColumns, width - column);
     for (std::size_t i = 0; i < N; ++i) {
       if (outs[i].data == nullptr) continue;

@@ -1,5 +1,6 @@
 #include "reel/kernels/gather.h"
 
+#include "reel/base/sized.h"
 #include "reel/kernels/chunks.h"
 #include "reel/kernels/cpu.h"
 
@@ -28,7 +29,7 @@ HWY_EXPORT(AddRow);
 namespace {
 
 void check_index(std::span<const std::int32_t> index, std::size_t rows) {
-  for (const std::int32_t i : index) REEL_CHECK(i >= 0 && static_cast<std::size_t>(i) < rows);
+  for (const std::int32_t i : index) REEL_CHECK(i >= 0 && sized(i) < rows);
 }
 
 }  // namespace
@@ -38,7 +39,7 @@ void gather_rows(ConstRows from, std::span<const std::int32_t> index, Rows to, T
   check_index(index, from.rows);
   for_row_chunks(to.rows, to.width, threads, [&](std::size_t first, std::size_t end) {
     for (std::size_t i = first; i < end; ++i) {
-      const float* row = from.row(static_cast<std::size_t>(index[i]));
+      const float* row = from.row(sized(index[i]));
       std::copy(row, row + from.width, to.row(i));
     }
   });
@@ -51,9 +52,9 @@ void scatter_add_rows(ConstRows from, std::span<const std::int32_t> index, Rows 
   // A counting sort lists the sources of each destination in order, so that a chunk of destinations has one owner.
   Buffer<std::size_t> begin = Buffer<std::size_t>::zeros(to.rows + 1);
   Buffer<std::size_t> sources(index.size());
-  for (const std::int32_t i : index) ++begin[static_cast<std::size_t>(i) + 1];
+  for (const std::int32_t i : index) ++begin[sized(i) + 1];
   for (std::size_t row = 0; row < to.rows; ++row) begin[row + 1] += begin[row];
-  for (std::size_t i = 0; i < index.size(); ++i) sources[begin[static_cast<std::size_t>(index[i])]++] = i;
+  for (std::size_t i = 0; i < index.size(); ++i) sources[begin[sized(index[i])]++] = i;
   // Filling has moved each begin to the begin of the next row.
   for_row_chunks(to.rows, to.width, threads, [&](std::size_t first, std::size_t end) {
     const auto add_row = REEL_DISPATCH(AddRow);

@@ -6,6 +6,7 @@
 #include "reel/base/caches.h"
 #include "reel/base/error.h"
 #include "reel/base/launched.h"
+#include "reel/base/sized.h"
 #include "reel/kernels/cpu.h"
 #include "reel/kernels/gemm_few.h"
 #include "reel/kernels/gemm_parts.h"
@@ -183,7 +184,7 @@ std::size_t slice_depth() { return caches().l2 > (512 << 10) ? 2048 : 1280; }
 // faster with blocks of 1280; on a Xeon with 260 MB all at once is 6 % faster.
 std::size_t block_columns(std::size_t depth) {
   constexpr std::size_t kLeastColumns = 1280;
-  static const std::size_t floats = caches().l3 / 8 / sizeof(float) / static_cast<std::size_t>(launched().on_host);
+  static const std::size_t floats = caches().l3 / 8 / sizeof(float) / sized(launched().on_host);
   return std::max(kLeastColumns, floats / std::max<std::size_t>(1, depth));
 }
 // For each thread at least, so that a slow moment of one does not keep the others waiting; fewer will do where rows
@@ -208,7 +209,7 @@ void multiply_block(const Gemm& g, std::size_t slices, std::size_t width, Thread
   const std::size_t panels = pieces_of(g.columns, width), deepest = pieces_of(g.depth, slices);
 
   // The pieces may depend on the number of threads: how rows and columns are cut does not change a bit of the result.
-  const auto team = static_cast<std::size_t>(threads.count());
+  const auto team = sized(threads.count());
   const std::size_t tile = REEL_DISPATCH(TileRows)(), tiles = pieces_of(g.rows, tile);
   const std::size_t row_pieces = std::min(tiles, pieces_of(pieces_of(g.rows, kBlockRows), team) * team);
   const auto rows_of = [&](std::size_t i) {  // whole tiles
@@ -234,13 +235,13 @@ void multiply_block(const Gemm& g, std::size_t slices, std::size_t width, Thread
     const std::size_t parts = g.form == Form::kXWt ? panels : depth.count;
     const std::size_t pack_pieces = g.form == Form::kXWt ? std::min(panels, 8 * team) : pieces_of(depth.count, 32);
     threads.run(static_cast<std::int64_t>(pack_pieces + (shared_rows ? row_pieces : 0)), [&](std::int64_t i, int) {
-      const auto chunk = static_cast<std::size_t>(i);
+      const auto chunk = sized(i);
       if (chunk < pack_pieces) return pack_b(g, slice, piece(parts, pack_pieces, chunk), packed);
       const Range rows = rows_of(chunk - pack_pieces);
       pack_a(g, slice, rows, packed_rows + rows.first * depth.count);
     });
     threads.run(static_cast<std::int64_t>(row_pieces * panel_pieces), [&](std::int64_t i, int thread) {
-      const auto chunk = static_cast<std::size_t>(i);
+      const auto chunk = sized(i);
       const Range rows = rows_of(chunk / panel_pieces);
       float* rows_of_a = shared_rows ? packed_rows + rows.first * depth.count : nullptr;
       if (pack_rows && !shared_rows) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/kernels/cpu.h"
 #include "reel/kernels/gemm_parts.h"
 
@@ -85,13 +86,13 @@ void gemm_few_rows(const Gemm& g, Threads& threads) {
   const auto pack = REEL_DISPATCH(PackFewRows);
   const std::size_t parts = pieces_of(g.depth, 512);
   threads.run(static_cast<std::int64_t>(parts),
-              [&](std::int64_t i, int) { pack(g, piece(g.depth, parts, static_cast<std::size_t>(i)), xt); });
+              [&](std::int64_t i, int) { pack(g, piece(g.depth, parts, sized(i)), xt); });
   // Enough for many threads, if tiles stay whole.
   const std::size_t most = pieces_of(g.columns, 12),
-                    pieces = std::clamp(4 * static_cast<std::size_t>(threads.count()), pieces_of(g.columns, 64), most);
+                    pieces = std::clamp(4 * sized(threads.count()), pieces_of(g.columns, 64), most);
   const auto compute = REEL_DISPATCH(FewRows);
   threads.run(static_cast<std::int64_t>(pieces),
-              [&](std::int64_t i, int) { compute(g, xt, piece(g.columns, pieces, static_cast<std::size_t>(i))); });
+              [&](std::int64_t i, int) { compute(g, xt, piece(g.columns, pieces, sized(i))); });
 }
 
 }  // namespace reel::kernels

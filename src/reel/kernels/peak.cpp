@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "reel/base/buffer.h"
+#include "reel/base/sized.h"
 #include "reel/base/timer.h"
 #include "reel/kernels/cpu.h"
 
@@ -75,15 +76,15 @@ double best_rate(Threads& threads, double seconds, const Work& work) {
   const Timer total;
   for (int run = 0; run < 3 || total.seconds() < seconds; ++run) {
     std::atomic<int> begun{0};
-    std::vector<double> rates(static_cast<std::size_t>(threads.count())), amounts(rates.size());
+    std::vector<double> rates(sized(threads.count())), amounts(rates.size());
     const Timer all;
     threads.run(threads.count(), [&](std::int64_t, int thread) {
       ++begun;
       while (begun < threads.count()) std::this_thread::yield();
       const Timer timer;
       const double amount = work(thread);
-      rates[static_cast<std::size_t>(thread)] = amount / timer.seconds();
-      amounts[static_cast<std::size_t>(thread)] = amount;
+      rates[sized(thread)] = amount / timer.seconds();
+      amounts[sized(thread)] = amount;
     });
     const auto sum = [](const std::vector<double>& values) {
       return std::accumulate(values.begin(), values.end(), 0.0);
@@ -120,7 +121,7 @@ double bandwidth(Access traffic, std::size_t bytes, Threads& threads, double sec
   }
   const auto pass = REEL_DISPATCH(Pass);
   return best_rate(threads, seconds, [&](int thread) {
-    const auto t = static_cast<std::size_t>(thread);
+    const auto t = sized(thread);
     const std::size_t n = from[t].size(), passes = std::max<std::size_t>(1, (4u << 20) / n);
     for (std::size_t i = 0; i < passes; ++i) pass(static_cast<int>(traffic), from[t].data(), to[t].data(), n);
     return static_cast<double>(passes * n * sizeof(float)) * (traffic == Access::kCopy ? 2 : 1);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 
 namespace reel::kernels {
 
@@ -14,16 +15,16 @@ void fill(RopeAngles& angles, std::size_t at, std::int64_t position, std::int64_
   for (std::int64_t i = 0; i < pairs; ++i) {
     const double angle =
         static_cast<double>(position) * std::pow(theta, -static_cast<double>(i) / static_cast<double>(pairs));
-    angles.cos[at + static_cast<std::size_t>(i)] = static_cast<float>(std::cos(angle));
-    angles.sin[at + static_cast<std::size_t>(i)] = static_cast<float>(std::sin(angle));
+    angles.cos[at + sized(i)] = static_cast<float>(std::cos(angle));
+    angles.sin[at + sized(i)] = static_cast<float>(std::sin(angle));
   }
 }
 
 std::shared_ptr<RopeAngles> tables(std::int64_t positions, std::int64_t head_dim) {
   REEL_CHECK(head_dim % 2 == 0);
   auto angles = std::make_shared<RopeAngles>();
-  angles->cos = Buffer<float>(static_cast<std::size_t>(positions * head_dim / 2));
-  angles->sin = Buffer<float>(static_cast<std::size_t>(positions * head_dim / 2));
+  angles->cos = Buffer<float>(sized(positions * head_dim / 2));
+  angles->sin = Buffer<float>(sized(positions * head_dim / 2));
   angles->period = positions;
   return angles;
 }
@@ -33,7 +34,7 @@ std::shared_ptr<RopeAngles> tables(std::int64_t positions, std::int64_t head_dim
 std::shared_ptr<RopeAngles> rope_1d(std::int64_t positions, std::int64_t head_dim, double theta) {
   auto angles = tables(positions, head_dim);
   for (std::int64_t p = 0; p < positions; ++p) {
-    fill(*angles, static_cast<std::size_t>(p * head_dim / 2), p, head_dim / 2, theta);
+    fill(*angles, sized(p * head_dim / 2), p, head_dim / 2, theta);
   }
   return angles;
 }
@@ -45,10 +46,10 @@ std::shared_ptr<RopeAngles> rope_3d(std::int64_t frames, std::int64_t rows, std:
   std::size_t at = 0;
   for (std::int64_t t = 0; t < frames; ++t) {
     for (std::int64_t y = 0; y < rows; ++y) {
-      for (std::int64_t x = 0; x < columns; ++x, at += static_cast<std::size_t>(head_dim / 2)) {
+      for (std::int64_t x = 0; x < columns; ++x, at += sized(head_dim / 2)) {
         fill(*angles, at, t, time, theta);
-        fill(*angles, at + static_cast<std::size_t>(time), y, place, theta);
-        fill(*angles, at + static_cast<std::size_t>(time + place), x, place, theta);
+        fill(*angles, at + sized(time), y, place, theta);
+        fill(*angles, at + sized(time + place), x, place, theta);
       }
     }
   }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "reel/base/buffer.h"
+#include "reel/base/sized.h"
 #include "reel/kernels/rope.h"
 
 namespace reel::kernels {
@@ -17,7 +18,7 @@ struct RopeAngles {
   Pairing pairing = Pairing::kInterleaved;
   std::int64_t heads = -1;
 
-  RopeTable table() const { return {cos.data(), sin.data(), static_cast<std::size_t>(period)}; }
+  RopeTable table() const { return {cos.data(), sin.data(), sized(period)}; }
 };
 
 // One axis: the angle of pair i at position p is p * theta^(-2 i / head_dim).

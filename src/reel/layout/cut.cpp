@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 
 namespace reel::layout {
 
@@ -22,7 +23,7 @@ Cut resting_cut(std::int64_t extent, int parts) {
 Cut resting_cut(std::span<const std::int32_t> group_starts, int parts) {
   REEL_CHECK(!group_starts.empty() && group_starts.front() == 0);
   Cut cut = resting_cut(static_cast<std::int64_t>(group_starts.size()) - 1, parts);
-  for (std::int64_t& start : cut.starts) start = group_starts[static_cast<std::size_t>(start)];
+  for (std::int64_t& start : cut.starts) start = group_starts[sized(start)];
   return cut;
 }
 

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "reel/base/sized.h"
+
 namespace reel::layout {
 
 struct Cut {
@@ -14,8 +16,8 @@ struct Cut {
 
   int parts() const { return static_cast<int>(starts.size()) - 1; }
   std::int64_t extent() const { return starts.back(); }
-  std::int64_t begin(int part) const { return starts[static_cast<std::size_t>(part)]; }
-  std::int64_t end(int part) const { return starts[static_cast<std::size_t>(part) + 1]; }
+  std::int64_t begin(int part) const { return starts[sized(part)]; }
+  std::int64_t end(int part) const { return starts[sized(part) + 1]; }
   std::int64_t size(int part) const { return end(part) - begin(part); }
 };
 

@@ -5,36 +5,36 @@
 #include <algorithm>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/layout/cut.h"
 
 namespace reel::layout {
 
 Indices bins_of(const std::vector<Indices>& lists, std::int64_t count) {
-  Indices bins(static_cast<std::size_t>(count), -1);
+  Indices bins(sized(count), -1);
   for (std::size_t bin = 0; bin < lists.size(); ++bin) {
-    for (const std::int32_t index : lists[bin]) bins[static_cast<std::size_t>(index)] = static_cast<std::int32_t>(bin);
+    for (const std::int32_t index : lists[bin]) bins[sized(index)] = static_cast<std::int32_t>(bin);
   }
   return bins;
 }
 
 std::vector<Indices> lists_of(const Indices& bins, int count) {
-  std::vector<Indices> lists(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < bins.size(); ++i)
-    lists[static_cast<std::size_t>(bins[i])].push_back(static_cast<std::int32_t>(i));
+  std::vector<Indices> lists(sized(count));
+  for (std::size_t i = 0; i < bins.size(); ++i) lists[sized(bins[i])].push_back(static_cast<std::int32_t>(i));
   return lists;
 }
 
 Indices runs(std::int64_t count, int bins) {
   const Cut cut = resting_cut(count, bins);
-  Indices bin(static_cast<std::size_t>(count));
+  Indices bin(sized(count));
   for (int b = 0; b < bins; ++b) std::fill(bin.begin() + cut.begin(b), bin.begin() + cut.end(b), b);
   return bin;
 }
 
 Partition contiguous(std::int64_t heads, std::int64_t rows, std::int64_t columns, int ulysses, int ring) {
   Partition p{ulysses, ring, lists_of(runs(heads, ulysses), ulysses), {}, {}};
-  p.rows.assign(static_cast<std::size_t>(ulysses), lists_of(runs(rows, ring), ring));
-  p.keys.assign(static_cast<std::size_t>(ulysses), lists_of(runs(columns, ring), ring));
+  p.rows.assign(sized(ulysses), lists_of(runs(rows, ring), ring));
+  p.keys.assign(sized(ulysses), lists_of(runs(columns, ring), ring));
   return p;
 }
 
@@ -44,15 +44,15 @@ constexpr const char* kOther = "it was made for another model or another length"
 constexpr const char* kBroken = "make the partition again: reel plan partition";
 
 void check_dealt(const std::string& what, const std::vector<Indices>& lists, std::int64_t count, int bins) {
-  if (lists.size() != static_cast<std::size_t>(bins))
+  if (lists.size() != sized(bins))
     throw Error(fmt::format("the partition deals {} to {} bins, not {}", what, lists.size(), bins), kOther);
-  std::vector<std::uint8_t> seen(static_cast<std::size_t>(count), 0);
+  std::vector<std::uint8_t> seen(sized(count), 0);
   std::int64_t dealt = 0;
   for (const Indices& list : lists) {
     for (const std::int32_t index : list) {
       if (index < 0 || index >= count)
         throw Error(fmt::format("the partition deals number {} of {} {}", index, count, what), kOther);
-      if (seen[static_cast<std::size_t>(index)]++ != 0)
+      if (seen[sized(index)]++ != 0)
         throw Error(fmt::format("the partition deals number {} of the {} twice", index, what), kBroken);
       ++dealt;
     }
@@ -68,7 +68,7 @@ void check(const Partition& partition, std::int64_t heads, std::int64_t rows, st
   if (partition.ulysses < 1 || partition.ring < 1)
     throw Error(fmt::format("a partition over {} x {} ranks", partition.ulysses, partition.ring), kBroken);
   check_dealt("heads", partition.heads, heads, partition.ulysses);
-  const auto groups = static_cast<std::size_t>(partition.ulysses);
+  const auto groups = sized(partition.ulysses);
   if (partition.rows.size() != groups || partition.keys.size() != groups)
     throw Error("a partition deals rows and keys for each Ulysses group", kBroken);
   for (std::size_t u = 0; u < groups; ++u) {

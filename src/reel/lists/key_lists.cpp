@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "reel/base/random.h"
+#include "reel/base/sized.h"
 #include "reel/lists/draw.h"
 
 namespace reel::lists {
@@ -13,8 +14,8 @@ namespace reel::lists {
 namespace {
 
 std::string name_of(const KeyLists& lists, std::size_t list) {
-  const auto groups = static_cast<std::size_t>(lists.groups());
-  const auto heads = static_cast<std::size_t>(lists.heads);
+  const auto groups = sized(lists.groups());
+  const auto heads = sized(lists.heads);
   return fmt::format("list of batch item {}, head {}, group {}", list / groups / heads, list / groups % heads,
                      list % groups);
 }
@@ -72,7 +73,7 @@ std::int64_t KeyLists::tokens(std::int64_t b, std::int64_t h, std::int64_t g) co
 void KeyLists::tokens(std::int64_t b, std::int64_t h, std::int64_t g, std::vector<std::int32_t>& out) const {
   out.clear();
   if (dense(b, h)) {
-    out.resize(static_cast<std::size_t>(keys_tokens));
+    out.resize(sized(keys_tokens));
     std::iota(out.begin(), out.end(), 0);
     return;
   }
@@ -86,7 +87,7 @@ std::int64_t KeyLists::pairs(std::int64_t b, std::int64_t h) const {
   if (dense(b, h)) return queries() * keys_tokens;
   std::int64_t sum = 0;
   for (std::int64_t g = 0; g < groups(); ++g) {
-    const auto i = static_cast<std::size_t>(g);
+    const auto i = sized(g);
     sum += (group_starts[i + 1] - group_starts[i]) * tokens(b, h, g);
   }
   return sum;
@@ -106,12 +107,12 @@ double KeyLists::density() const {
 
 void KeyLists::check() const {
   check_sizes(*this);
-  const auto head_count = static_cast<std::size_t>(batch) * static_cast<std::size_t>(heads);
+  const auto head_count = sized(batch) * sized(heads);
   if (dense_heads.size() != head_count) {
     throw Error(fmt::format("key lists have {} dense_heads flags for {} x {} heads", dense_heads.size(), batch, heads),
                 "one flag per batch item and head");
   }
-  const std::size_t count = head_count * static_cast<std::size_t>(groups());
+  const std::size_t count = head_count * sized(groups());
   if (offsets.size() != count + 1) {
     throw Error(fmt::format("key lists have {} offsets, expected {}", offsets.size(), count + 1),
                 "one list per batch item, head and group, and the end of the last");
@@ -132,9 +133,9 @@ void KeyLists::check() const {
                 "the last offset is the end of the last list");
   }
   for (std::size_t i = 0; i < count; ++i) {
-    const auto first = static_cast<std::size_t>(offsets[i]), last = static_cast<std::size_t>(offsets[i + 1]);
+    const auto first = sized(offsets[i]), last = sized(offsets[i + 1]);
     if (first == last) continue;
-    if (dense_heads[i / static_cast<std::size_t>(groups())] != 0) {
+    if (dense_heads[i / sized(groups())] != 0) {
       throw Error(fmt::format("the {} belongs to a dense head but names {} keys", name_of(*this, i), last - first),
                   "a dense head attends to all keys: leave its lists empty, or clear its dense_heads flag");
     }
@@ -184,7 +185,7 @@ KeyListsBuilder::KeyListsBuilder(std::int64_t batch, std::int64_t heads, std::in
   lists_.group_starts = std::move(group_starts);
   check_sizes(lists_);
   lists_.offsets = {0};
-  lists_.dense_heads.assign(static_cast<std::size_t>(batch * heads), 0);
+  lists_.dense_heads.assign(sized(batch * heads), 0);
 }
 
 void KeyListsBuilder::add(std::span<const std::int32_t> entries) {
@@ -200,11 +201,11 @@ void KeyListsBuilder::add_dense_head() {
                               lists_.batch * lists_.heads, groups),
                   "add all lists of a head, or the head as a dense one");
     }
-    lists_.dense_heads[static_cast<std::size_t>(lists / groups)] = 1;
+    lists_.dense_heads[sized(lists / groups)] = 1;
   } else {
     std::fill(lists_.dense_heads.begin(), lists_.dense_heads.end(), std::uint8_t{1});
   }
-  lists_.offsets.insert(lists_.offsets.end(), static_cast<std::size_t>(groups), lists_.offsets.back());
+  lists_.offsets.insert(lists_.offsets.end(), sized(groups), lists_.offsets.back());
 }
 
 void KeyListsBuilder::add_head(const KeyLists& lists, std::int64_t b, std::int64_t h) {
@@ -220,7 +221,7 @@ KeyLists KeyListsBuilder::finish() {
 QueryLists transpose(const KeyLists& lists) {
   lists.check();
   QueryLists out{lists.batch, lists.heads, lists.entries(), {}, std::vector<std::int32_t>(lists.keys.size())};
-  const auto entries = static_cast<std::size_t>(out.entries), groups = static_cast<std::size_t>(lists.groups());
+  const auto entries = sized(out.entries), groups = sized(lists.groups());
   const std::size_t heads = lists.dense_heads.size();
   out.offsets.assign(heads * entries + 1, 0);
   // Count, sum, place: groups come out ascending because lists are visited in order.
@@ -229,8 +230,7 @@ QueryLists transpose(const KeyLists& lists) {
       for (std::size_t g = 0; g < groups; ++g) {
         const std::size_t i = head * groups + g;
         for (std::int64_t j = lists.offsets[i]; j < lists.offsets[i + 1]; ++j) {
-          f(head * entries + static_cast<std::size_t>(lists.keys[static_cast<std::size_t>(j)]),
-            static_cast<std::int32_t>(g));
+          f(head * entries + sized(lists.keys[sized(j)]), static_cast<std::int32_t>(g));
         }
       }
     }
@@ -238,7 +238,7 @@ QueryLists transpose(const KeyLists& lists) {
   visit([&](std::size_t at, std::int32_t) { ++out.offsets[at + 1]; });
   for (std::size_t i = 1; i < out.offsets.size(); ++i) out.offsets[i] += out.offsets[i - 1];
   std::vector<std::int64_t> next(out.offsets.begin(), out.offsets.end() - 1);
-  visit([&](std::size_t at, std::int32_t g) { out.groups[static_cast<std::size_t>(next[at]++)] = g; });
+  visit([&](std::size_t at, std::int32_t g) { out.groups[sized(next[at]++)] = g; });
   return out;
 }
 

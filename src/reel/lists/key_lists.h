@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 
 namespace reel::lists {
 
@@ -32,11 +33,10 @@ struct KeyLists {
   std::int64_t groups() const { return static_cast<std::int64_t>(group_starts.size()) - 1; }
   std::int64_t queries() const { return group_starts.back(); }
   std::int64_t entries() const { return (keys_tokens + granularity - 1) / granularity; }
-  bool dense(std::int64_t b, std::int64_t h) const { return dense_heads[static_cast<std::size_t>(b * heads + h)] != 0; }
+  bool dense(std::int64_t b, std::int64_t h) const { return dense_heads[sized(b * heads + h)] != 0; }
   std::span<const std::int32_t> list(std::int64_t b, std::int64_t h, std::int64_t g) const {
-    const auto i = static_cast<std::size_t>((b * heads + h) * groups() + g);
-    return std::span(keys).subspan(static_cast<std::size_t>(offsets[i]),
-                                   static_cast<std::size_t>(offsets[i + 1] - offsets[i]));
+    const auto i = sized((b * heads + h) * groups() + g);
+    return std::span(keys).subspan(sized(offsets[i]), sized(offsets[i + 1] - offsets[i]));
   }
 
   // Key tokens of one list (all tokens for a dense head): how many, and which, ascending, in place of what `out` held.
@@ -80,9 +80,8 @@ struct QueryLists {
   std::vector<std::int64_t> offsets;
   std::vector<std::int32_t> groups;
   std::span<const std::int32_t> list(std::int64_t b, std::int64_t h, std::int64_t e) const {
-    const auto i = static_cast<std::size_t>((b * heads + h) * entries + e);
-    return std::span(groups).subspan(static_cast<std::size_t>(offsets[i]),
-                                     static_cast<std::size_t>(offsets[i + 1] - offsets[i]));
+    const auto i = sized((b * heads + h) * entries + e);
+    return std::span(groups).subspan(sized(offsets[i]), sized(offsets[i + 1] - offsets[i]));
   }
 };
 QueryLists transpose(const KeyLists& lists);

@@ -11,14 +11,14 @@
 namespace reel::lists {
 
 std::array<std::int64_t, 3> TokenOrder::position(std::int64_t token) const {
-  const std::int64_t at = raster[static_cast<std::size_t>(token)];
+  const std::int64_t at = raster[sized(token)];
   return {at / (grid[1] * grid[2]), at / grid[2] % grid[1], at % grid[2]};
 }
 
 std::vector<std::int32_t> inverse(const std::vector<std::int32_t>& permutation) {
   std::vector<std::int32_t> place(permutation.size());
   for (std::size_t i = 0; i < permutation.size(); ++i) {
-    place[static_cast<std::size_t>(permutation[i])] = static_cast<std::int32_t>(i);
+    place[sized(permutation[i])] = static_cast<std::int32_t>(i);
   }
   return place;
 }
@@ -54,17 +54,16 @@ TokenOrder tile_order(const std::array<std::int64_t, 3>& grid, const std::array<
 std::vector<std::int32_t> sample_queries(const TokenOrder& order, std::int64_t samples) {
   std::vector<std::int32_t> chosen;
   for (std::int64_t g = 0; g < order.groups(); ++g) {
-    const std::int32_t first = order.group_starts[static_cast<std::size_t>(g)];
-    const std::int32_t last = order.group_starts[static_cast<std::size_t>(g) + 1];
-    std::vector<std::int32_t> tokens(static_cast<std::size_t>(last - first));
+    const std::int32_t first = order.group_starts[sized(g)];
+    const std::int32_t last = order.group_starts[sized(g) + 1];
+    std::vector<std::int32_t> tokens(sized(last - first));
     std::iota(tokens.begin(), tokens.end(), first);
     if (samples == 1) {
       // Row-major middle of the tile: half of its extent along each axis.
       const auto low = order.position(first), high = order.position(last - 1);
       const std::array<std::int64_t, 3> middle = {(low[0] + high[0]) / 2, (low[1] + high[1]) / 2,
                                                   (low[2] + high[2]) / 2};
-      chosen.push_back(
-          order.place[static_cast<std::size_t>((middle[0] * order.grid[1] + middle[1]) * order.grid[2] + middle[2])]);
+      chosen.push_back(order.place[sized((middle[0] * order.grid[1] + middle[1]) * order.grid[2] + middle[2])]);
       continue;
     }
     const auto diagonal = [&](std::int32_t token) {
@@ -77,11 +76,11 @@ std::vector<std::int32_t> sample_queries(const TokenOrder& order, std::int64_t s
     if (samples < static_cast<std::int64_t>(tokens.size()) && samples % 16 != 0) {  // an even pick of the sorted ones
       std::vector<std::int32_t> picked;
       for (std::int64_t s = 0; s < samples; ++s) {
-        picked.push_back(tokens[static_cast<std::size_t>(s) * tokens.size() / static_cast<std::size_t>(samples)]);
+        picked.push_back(tokens[sized(s) * tokens.size() / sized(samples)]);
       }
       tokens = std::move(picked);
     }
-    for (std::int64_t s = 0; s < samples; ++s) chosen.push_back(tokens[static_cast<std::size_t>(s) % tokens.size()]);
+    for (std::int64_t s = 0; s < samples; ++s) chosen.push_back(tokens[sized(s) % tokens.size()]);
   }
   return chosen;
 }

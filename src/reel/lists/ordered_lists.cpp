@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "reel/base/sized.h"
+
 namespace reel::lists {
 
 namespace {
@@ -44,7 +46,7 @@ void OrderedLists::check() const {
   }
   std::vector<std::uint8_t> named(order.size());
   for (const std::int32_t token : order) {
-    if (token < 0 || token >= tokens || std::exchange(named[static_cast<std::size_t>(token)], std::uint8_t{1}) != 0) {
+    if (token < 0 || token >= tokens || std::exchange(named[sized(token)], std::uint8_t{1}) != 0) {
       throw Error(fmt::format("order of key lists names token {} {}", token,
                               token < 0 || token >= tokens ? fmt::format("of {}", tokens) : "twice"),
                   "order names every token once, counted from 0 in raster order");

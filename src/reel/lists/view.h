@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "reel/base/sized.h"
 #include "reel/lists/key_lists.h"
 
 namespace reel::lists {
@@ -65,7 +66,7 @@ class ListsView {
 
  private:
   using Index = std::vector<std::int32_t>;
-  static std::int64_t at(const Index& index, std::int64_t i) { return index[static_cast<std::size_t>(i)]; }
+  static std::int64_t at(const Index& index, std::int64_t i) { return index[sized(i)]; }
   void look_at(std::shared_ptr<const KeyLists> lists);  // all of them
   ListsView with(Index ListsView::*axis, std::span<const std::int32_t> chosen) const;
   ListsView with(Index ListsView::*axis, std::int64_t begin, std::int64_t end) const;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "reel/base/random.h"
+#include "reel/base/sized.h"
 
 namespace reel::model {
 
@@ -102,7 +103,7 @@ class Initialiser {
     } else if (p.name.ends_with(".attn.qkv.weight")) {
       std::copy_n(p.value, d * d, p.value + d * d);
     } else if (p.name.ends_with(".attn.qkv.bias")) {
-      fill_shared_bias(p, p.values().first(static_cast<std::size_t>(d)));
+      fill_shared_bias(p, p.values().first(sized(d)));
       std::copy_n(p.value, d, p.value + d);
     }
   }

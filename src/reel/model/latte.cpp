@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "reel/base/sized.h"
+
 namespace reel::model {
 
 Latte::Attention Latte::add_attention(const std::string& name) {
@@ -108,10 +110,10 @@ Tensor Latte::forward(Context& context, const Input& in) {
       return block(context, tokens, spatial_[i], layer, Axis::kSpace, x, modulation, text);
     });
     if (i == 0 && frames > 1) {
-      auto table = std::make_shared<Buffer<float>>(static_cast<std::size_t>(frames * x.dim(2) * d));
+      auto table = std::make_shared<Buffer<float>>(sized(frames * x.dim(2) * d));
       for (std::int64_t row = 0; row < frames * x.dim(2); ++row) {
         const std::int64_t frame = row / x.dim(2);
-        sine_cosine(static_cast<double>(frame), {table->data() + row * d, static_cast<std::size_t>(d)});
+        sine_cosine(static_cast<double>(frame), {table->data() + row * d, sized(d)});
       }
       x = tape::add_constant(tape, x, std::move(table));
     }

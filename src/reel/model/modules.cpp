@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "reel/base/sized.h"
 #include "reel/model/family.h"
 
 namespace reel::model {
@@ -18,13 +19,13 @@ Linear add_linear(tape::Parameters& parameters, const std::string& name, Shape w
 
 Tensor time_embedding(Tape& tape, std::span<const float> times, std::int64_t width) {
   const std::int64_t half = width / 2;
-  Buffer<float> values(times.size() * static_cast<std::size_t>(width));
+  Buffer<float> values(times.size() * sized(width));
   for (std::size_t i = 0; i < times.size(); ++i) {
     for (std::int64_t k = 0; k < half; ++k) {
       const float exponent = static_cast<float>(-std::log(10000.0)) * static_cast<float>(k) / static_cast<float>(half);
       const float frequency = static_cast<float>(std::exp(static_cast<double>(exponent)));
       const float angle = times[i] * frequency;
-      float* row = values.data() + i * static_cast<std::size_t>(width);
+      float* row = values.data() + i * sized(width);
       row[k] = static_cast<float>(std::cos(static_cast<double>(angle)));
       row[half + k] = static_cast<float>(std::sin(static_cast<double>(angle)));
     }
@@ -44,8 +45,8 @@ void sine_cosine(double position, std::span<float> out) {
 std::shared_ptr<const Buffer<float>> place_table(std::int64_t rows, std::int64_t columns, std::int64_t width,
                                                  const std::function<float(std::int64_t)>& row,
                                                  const std::function<float(std::int64_t)>& column) {
-  const std::size_t half = static_cast<std::size_t>(width / 2);
-  auto table = std::make_shared<Buffer<float>>(static_cast<std::size_t>(rows * columns * width));
+  const std::size_t half = sized(width / 2);
+  auto table = std::make_shared<Buffer<float>>(sized(rows * columns * width));
   float* at = table->data();
   for (std::int64_t y = 0; y < rows; ++y) {
     for (std::int64_t x = 0; x < columns; ++x, at += width) {

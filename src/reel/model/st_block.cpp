@@ -1,5 +1,6 @@
 #include "reel/model/st_block.h"
 
+#include "reel/base/sized.h"
 #include "reel/parallel/shard.h"
 
 namespace reel::model {
@@ -22,7 +23,7 @@ Tensor SpaceTime::gather(const Tensor& x) const {
 std::shared_ptr<const Buffer<float>> SpaceTime::own_places(std::shared_ptr<const Buffer<float>> table) const {
   if (!many_) return table;
   const std::int64_t width = static_cast<std::int64_t>(table->size()) / places_.extent();
-  auto own = std::make_shared<Buffer<float>>(static_cast<std::size_t>(places_.size(rank()) * width));
+  auto own = std::make_shared<Buffer<float>>(sized(places_.size(rank()) * width));
   std::copy_n(table->data() + places_.begin(rank()) * width, own->size(), own->data());
   return own;
 }

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "reel/base/sized.h"
+
 namespace reel::model {
 
 namespace {
@@ -62,8 +64,8 @@ std::shared_ptr<const kernels::RopeAngles> Stdit3::rope(std::int64_t frames) con
   auto angles = kernels::rope_1d(frames, config_.head_dim, config_.rope_theta);
   angles->heads = config_.heads - config_.heads_without_rope;
   if (rope_freqs_->value == nullptr) return angles;  // a ghost
-  const std::size_t pairs = static_cast<std::size_t>(config_.head_dim / 2);
-  for (std::size_t t = 0; t < static_cast<std::size_t>(frames); ++t) {
+  const std::size_t pairs = sized(config_.head_dim / 2);
+  for (std::size_t t = 0; t < sized(frames); ++t) {
     for (std::size_t i = 0; i < pairs; ++i) {  // as stored in the weights, angles in f32 like the original
       const double angle = static_cast<double>(static_cast<float>(t) * rope_freqs_->value[i]);
       angles->cos[t * pairs + i] = static_cast<float>(std::cos(angle));
@@ -93,12 +95,12 @@ Stdit3::Text Stdit3::embed_text(Tape& tape, const Input& in) const {
   for (std::int64_t b = 0; b < batch; ++b) {
     for (std::int64_t i = 0; i < tokens; ++i) {
       const std::int64_t at = b * tokens + i;
-      if (in.text_mask.empty() || in.text_mask[static_cast<std::size_t>(at)] != 0) {
+      if (in.text_mask.empty() || in.text_mask[sized(at)] != 0) {
         kept.push_back(static_cast<std::int32_t>(at));
       }
     }
     text.starts.push_back(static_cast<std::int64_t>(kept.size()));
-    if (text.starts[static_cast<std::size_t>(b)] == text.starts.back()) {
+    if (text.starts[sized(b)] == text.starts.back()) {
       throw Error(fmt::format("mask: no token of text {} counts", b), "leave at least one token for each item");
     }
   }
@@ -168,9 +170,9 @@ Tensor Stdit3::final_layer(Tape& tape, const Tensor& x, const Tensor& time, cons
   }
   const auto keep = [&](const Tensor& t, const std::vector<std::int32_t>& rows) {
     // Everything but `rows` set to zero, as a gather and its opposite.
-    std::vector<std::int32_t> back(static_cast<std::size_t>(frames), static_cast<std::int32_t>(rows.size()));
+    std::vector<std::int32_t> back(sized(frames), static_cast<std::int32_t>(rows.size()));
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      back[static_cast<std::size_t>(rows[i])] = static_cast<std::int32_t>(i);
+      back[sized(rows[i])] = static_cast<std::int32_t>(i);
     }
     const Tensor some = tape::gather_rows(tape, t.reshaped({frames, x.dim(2) * d}), rows);
     return tape::gather_rows(tape, tape::pad(tape, some, 0, 1), back).reshaped(x.shape());
@@ -185,7 +187,7 @@ Tensor Stdit3::forward(Context& context, const Input& in) {
   const std::int64_t batch = in.latents.dim(0), d = c.width();
   Tensor latents = in.latents;
   for (int axis = 0; axis < 3; ++axis) {
-    const std::int64_t extent = latents.dim(2 + axis), patch = c.patch[static_cast<std::size_t>(axis)];
+    const std::int64_t extent = latents.dim(2 + axis), patch = c.patch[sized(axis)];
     latents = tape::pad(tape, latents, 2 + axis, (patch - extent % patch) % patch);
   }
   const std::array<std::int64_t, 3> grid = {latents.dim(2) / c.patch[0], latents.dim(3) / c.patch[1],

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <span>
 
+#include "reel/base/sized.h"
 #include "reel/parallel/shard.h"
 
 namespace reel::model {
@@ -16,8 +17,8 @@ namespace {
 std::vector<std::int64_t> cuts_between(const std::vector<std::uint8_t>& given, std::int64_t frames) {
   std::vector<std::int64_t> cuts;
   for (std::int64_t t = 1; t < frames; ++t) {
-    for (std::size_t item = 0; item < given.size(); item += static_cast<std::size_t>(frames)) {
-      const std::size_t at = item + static_cast<std::size_t>(t);
+    for (std::size_t item = 0; item < given.size(); item += sized(frames)) {
+      const std::size_t at = item + sized(t);
       if (given[at] != given[at - 1] && (cuts.empty() || cuts.back() != t)) cuts.push_back(t);
     }
   }
@@ -36,12 +37,12 @@ Tensor reorder(Tape& tape, const Tensor& x, const std::vector<std::int32_t>& row
 // The positions travel with the tokens: those of `rows`.
 std::shared_ptr<kernels::RopeAngles> reorder(const kernels::RopeAngles& angles, std::span<const std::int32_t> rows) {
   auto result = std::make_shared<kernels::RopeAngles>();
-  const std::size_t pairs = angles.cos.size() / static_cast<std::size_t>(angles.period);
+  const std::size_t pairs = angles.cos.size() / sized(angles.period);
   result->cos = Buffer<float>(rows.size() * pairs);
   result->sin = Buffer<float>(rows.size() * pairs);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    std::copy_n(angles.cos.data() + static_cast<std::size_t>(rows[i]) * pairs, pairs, result->cos.data() + i * pairs);
-    std::copy_n(angles.sin.data() + static_cast<std::size_t>(rows[i]) * pairs, pairs, result->sin.data() + i * pairs);
+    std::copy_n(angles.cos.data() + sized(rows[i]) * pairs, pairs, result->cos.data() + i * pairs);
+    std::copy_n(angles.sin.data() + sized(rows[i]) * pairs, pairs, result->sin.data() + i * pairs);
   }
   result->period = static_cast<std::int64_t>(rows.size());
   result->pairing = angles.pairing;
@@ -147,7 +148,7 @@ Tensor Wan::forward(Context& context, const Input& in) {
       context.team != nullptr && context.team->sequence().size() > 1 ? &context.team->sequence() : nullptr;
   const layout::Cut cut = context.resting_tokens(grid[0] * places, sequence != nullptr ? sequence->size() : 1);
   if (sequence != nullptr) {
-    std::vector<std::int32_t> own(static_cast<std::size_t>(cut.size(sequence->rank())));
+    std::vector<std::int32_t> own(sized(cut.size(sequence->rank())));
     std::iota(own.begin(), own.end(), static_cast<std::int32_t>(cut.begin(sequence->rank())));
     auto own_angles = reorder(*angles, own);
     own_angles->heads = angles->heads;
@@ -160,7 +161,7 @@ Tensor Wan::forward(Context& context, const Input& in) {
   if (!in.given_frames.empty()) {
     times.clear();
     for (std::size_t i = 0; i < in.given_frames.size(); ++i) {
-      times.push_back(in.given_frames[i] != 0 ? 0.0f : in.times[i / static_cast<std::size_t>(grid[0])]);
+      times.push_back(in.given_frames[i] != 0 ? 0.0f : in.times[i / sized(grid[0])]);
     }
   }
   const std::int64_t items = static_cast<std::int64_t>(times.size());
@@ -192,7 +193,7 @@ Tensor Wan::forward(Context& context, const Input& in) {
     const int layer = static_cast<int>(i);
     x = run_block(context, layer, [this, &context, layer, x, modulation, text, at, eps] {
       Tape& t = context.tape;
-      const Block& block = blocks_[static_cast<std::size_t>(layer)];
+      const Block& block = blocks_[sized(layer)];
       const Tensor m = tape::add_table(t, modulation, *block.table);
       Tensor y = self_attention(context, layer, block.self, tape::norm_modulate(t, x, m, 0, 1, eps), at);
       y = tape::gated_residual(t, x, y, m, 2);

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "reel/base/sized.h"
 #include "reel/comm/comm.h"
 #include "reel/layout/cut.h"
 #include "reel/lists/key_lists.h"
@@ -23,7 +24,7 @@ std::vector<T> gather_blocks(comm::Comm& group, std::span<const T> own, std::spa
   std::vector<std::int64_t> bytes;
   std::int64_t all = 0;
   for (const std::int64_t count : counts) bytes.push_back(count * std::int64_t{sizeof(T)}), all += count;
-  std::vector<T> gathered(static_cast<std::size_t>(all));
+  std::vector<T> gathered(sized(all));
   group.all_gather_v(own.data(), gathered.data(), bytes, where);
   return gathered;
 }

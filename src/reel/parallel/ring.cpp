@@ -8,6 +8,7 @@
 
 #include "reel/attention/attention.h"
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/kernels/elementwise.h"
 #include "reel/tape/attention_work.h"
 
@@ -53,7 +54,7 @@ struct Route {
     for (int b = 0; b < ranks; ++b) most = std::max(most, floats(b));
     return most;
   }
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  static std::size_t at(int i) { return sized(i); }
 };
 
 attention::Shape shape_of(const Route& r, const Part& part) {
@@ -255,7 +256,7 @@ void backward(Tape& tape, comm::Comm& ring, const Route& r, const Known& known, 
     one_part(tape, r, block, known, keys.keys(step), keys.values(step), dq, into.data(), second(into, floats));
     if (joins) incoming.wait();
     if (joins && block.needed) {
-      const std::size_t count = static_cast<std::size_t>(2 * floats);
+      const std::size_t count = sized(2 * floats);
       tape.run(work::Sweep{"add", 2 * floats, 1, 3},
                [&] { kernels::axpy(1.0f, share.span().first(count), sum.span().first(count), tape.threads()); });
     }
@@ -270,7 +271,7 @@ void backward(Tape& tape, comm::Comm& ring, const Route& r, const Known& known, 
   home.wait();
   if (reach == 0) return;
   tape.run(work::Sweep{"add", 2 * own, 1, 3}, [&] {
-    const std::size_t count = static_cast<std::size_t>(own);
+    const std::size_t count = sized(own);
     kernels::axpy(1.0f, returned.span().first(count), dk.span(), tape.threads());
     kernels::axpy(1.0f, returned.span().subspan(count), dv.span(), tape.threads());
   });

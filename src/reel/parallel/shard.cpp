@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 
 namespace reel::parallel {
 
@@ -21,12 +22,12 @@ int counted(const Tensor& x, int axis) {
 
 std::int64_t product(const Shape& shape, int first, int last) {
   std::int64_t count = 1;
-  for (int axis = first; axis < last; ++axis) count *= shape[static_cast<std::size_t>(axis)];
+  for (int axis = first; axis < last; ++axis) count *= shape[sized(axis)];
   return count;
 }
 
 Shape with(Shape shape, int axis, std::int64_t extent) {
-  shape[static_cast<std::size_t>(axis)] = extent;
+  shape[sized(axis)] = extent;
   return shape;
 }
 
@@ -42,8 +43,7 @@ void copy_box(float* x, const Shape& shape, int low, Range a, int high, Range b,
               Threads& threads) {
   const std::int64_t outer = product(shape, 0, low), middle = product(shape, low + 1, high);
   const std::int64_t inner = product(shape, high + 1, static_cast<int>(shape.size()));
-  const std::int64_t low_extent = shape[static_cast<std::size_t>(low)],
-                     high_extent = shape[static_cast<std::size_t>(high)];
+  const std::int64_t low_extent = shape[sized(low)], high_extent = shape[sized(high)];
   const std::int64_t run = b.count * inner, runs = outer * a.count * middle;
   if (run == 0 || runs == 0) return;
   const std::int64_t chunk = std::max<std::int64_t>(1, 16384 / run), chunks = (runs + chunk - 1) / chunk;
@@ -52,8 +52,7 @@ void copy_box(float* x, const Shape& shape, int low, Range a, int high, Range b,
       const std::int64_t m = i % middle, at = i / middle % a.count, o = i / middle / a.count;
       float* in_x = x + ((o * low_extent + a.first + at) * middle + m) * high_extent * inner + b.first * inner;
       float* in_piece = packed + i * run;
-      std::memcpy(way == Way::kPack ? in_piece : in_x, way == Way::kPack ? in_x : in_piece,
-                  static_cast<std::size_t>(run) * sizeof(float));
+      std::memcpy(way == Way::kPack ? in_piece : in_x, way == Way::kPack ? in_x : in_piece, sized(run) * sizeof(float));
     }
   });
 }
@@ -143,9 +142,9 @@ Tensor gather_values(Tape& tape, comm::Comm& group, const Tensor& x, int axis, c
   const std::int64_t each =
       product(x.shape(), 0, axis) * product(x.shape(), axis + 1, static_cast<int>(x.shape().size()));
   const Tensor y = tape.make(with(x.shape(), axis, cut.extent())), arrived = tape.make({each * cut.extent()});
-  std::vector<std::int64_t> bytes(static_cast<std::size_t>(group.size()));
+  std::vector<std::int64_t> bytes(sized(group.size()));
   for (int r = 0; r < group.size(); ++r) {
-    bytes[static_cast<std::size_t>(r)] = each * cut.size(r) * std::int64_t{sizeof(float)};
+    bytes[sized(r)] = each * cut.size(r) * std::int64_t{sizeof(float)};
   }
   group.all_gather_v(x.data(), arrived.data(), bytes, where(tape));
   Shape shape = y.shape();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 
 namespace reel::parallel {
 
@@ -36,31 +37,31 @@ Zero::Zero(tape::Parameters& parameters, comm::Comm& world, std::size_t bucket_f
 std::vector<optim::Range> Zero::owned() const {
   std::vector<optim::Range> ranges;
   for (const Bucket& bucket : buckets_) {
-    const auto begin = bucket.begin + static_cast<std::size_t>(bucket.cut.begin(world_.rank()));
-    const auto end = bucket.begin + static_cast<std::size_t>(bucket.cut.end(world_.rank()));
+    const auto begin = bucket.begin + sized(bucket.cut.begin(world_.rank()));
+    const auto end = bucket.begin + sized(bucket.cut.end(world_.rank()));
     if (end > begin) ranges.push_back({begin, end});
   }
   return ranges;
 }
 
 std::vector<std::int64_t> Zero::bytes_of(const Bucket& bucket) const {
-  std::vector<std::int64_t> bytes(static_cast<std::size_t>(world_.size()));
+  std::vector<std::int64_t> bytes(sized(world_.size()));
   for (int r = 0; r < world_.size(); ++r) {
-    bytes[static_cast<std::size_t>(r)] = bucket.cut.size(r) * std::int64_t{sizeof(float)};
+    bytes[sized(r)] = bucket.cut.size(r) * std::int64_t{sizeof(float)};
   }
   return bytes;
 }
 
 void Zero::send(std::size_t index) {
   Bucket& bucket = buckets_[index];
-  const auto ranks = static_cast<std::size_t>(world_.size());
+  const auto ranks = sized(world_.size());
   const std::vector<std::int64_t> out = bytes_of(bucket);
   const std::int64_t own = bucket.cut.size(world_.rank());
   const std::vector<std::int64_t> in(ranks, own * std::int64_t{sizeof(float)});
   bucket.sent = true;
   Sending& sending = sending_.emplace_back();
   sending.bucket = index;
-  sending.parts = Buffer<float>(ranks * static_cast<std::size_t>(own));
+  sending.parts = Buffer<float>(ranks * sized(own));
   sending.handle = world_.start_all_to_all(parameters_.gradients().data() + bucket.begin, out, sending.parts.data(), in,
                                            kBackward, comm::Comm::Kind::kReduceScatter);
 }
@@ -68,12 +69,12 @@ void Zero::send(std::size_t index) {
 void Zero::add_up(Sending& sending) {
   sending.handle.wait();
   const Bucket& bucket = buckets_[sending.bucket];
-  const auto count = static_cast<std::size_t>(bucket.cut.size(world_.rank()));
+  const auto count = sized(bucket.cut.size(world_.rank()));
   float* own = own_part(bucket, parameters_.gradients().data());
   const work::Sweep sum{"sum of gradients", static_cast<std::int64_t>(count), world_.size() - 1, world_.size() + 1};
   run_recorded(world_.shared().recorder, {sum, kBackward.layer, kBackward.phase}, [&] {
     std::copy_n(sending.parts.data(), count, own);
-    for (std::size_t r = 1; r < static_cast<std::size_t>(world_.size()); ++r) {
+    for (std::size_t r = 1; r < sized(world_.size()); ++r) {
       for (std::size_t i = 0; i < count; ++i) own[i] += sending.parts[r * count + i];
     }
   });
@@ -115,16 +116,16 @@ Buffer<float> Zero::gather_at_root(std::span<const float> own) {
   const float* at = own.data();
   for (const Bucket& bucket : buckets_) {
     const std::vector<std::int64_t> bytes = bytes_of(bucket);
-    const auto count = static_cast<std::size_t>(bucket.cut.size(world_.rank()));
+    const auto count = sized(bucket.cut.size(world_.rank()));
     if (root) {
       std::copy_n(at, count, own_part(bucket, all.data()));
       for (int r = 1; r < world_.size(); ++r) {
-        float* to = all.data() + bucket.begin + static_cast<std::size_t>(bucket.cut.begin(r));
-        const std::int64_t size = bytes[static_cast<std::size_t>(r)];
+        float* to = all.data() + bucket.begin + sized(bucket.cut.begin(r));
+        const std::int64_t size = bytes[sized(r)];
         if (size > 0) handles.push_back(world_.start_receive(to, size, r, kRootTag, kOptimizer));
       }
     } else if (count > 0) {
-      handles.push_back(world_.start_send(at, bytes[static_cast<std::size_t>(world_.rank())], 0, kRootTag, kOptimizer));
+      handles.push_back(world_.start_send(at, bytes[sized(world_.rank())], 0, kRootTag, kOptimizer));
     }
     at += count;
   }

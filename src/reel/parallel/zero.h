@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "reel/base/sized.h"
 #include "reel/comm/comm.h"
 #include "reel/layout/cut.h"
 #include "reel/optim/optimizer.h"
@@ -54,7 +55,7 @@ class Zero {
   void send(std::size_t bucket);
   void add_up(Sending& sending);
   float* own_part(const Bucket& bucket, float* flat) const {
-    return flat + bucket.begin + static_cast<std::size_t>(bucket.cut.begin(world_.rank()));
+    return flat + bucket.begin + sized(bucket.cut.begin(world_.rank()));
   }
   std::vector<std::int64_t> bytes_of(const Bucket& bucket) const;
 

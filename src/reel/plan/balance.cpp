@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "reel/base/random.h"
+#include "reel/base/sized.h"
 
 namespace reel::plan {
 
@@ -20,29 +21,25 @@ constexpr std::int64_t kCandidates = 512;
 class Loads {
  public:
   Loads(const Items& items, int bins, const Indices& bin_of_item)
-      : items_(&items),
-        bins_(bins),
-        dims_(items.dims),
-        load_(static_cast<std::size_t>(bins * items.dims), 0.0),
-        members_(static_cast<std::size_t>(bins)) {
+      : items_(&items), bins_(bins), dims_(items.dims), load_(sized(bins * items.dims), 0.0), members_(sized(bins)) {
     for (std::int64_t x = 0; x < items.count; ++x) {
-      const std::int32_t b = bin_of_item[static_cast<std::size_t>(x)];
-      members_[static_cast<std::size_t>(b)].push_back(static_cast<std::int32_t>(x));
+      const std::int32_t b = bin_of_item[sized(x)];
+      members_[sized(b)].push_back(static_cast<std::int32_t>(x));
       for (int d = 0; d < dims_; ++d) mutable_load(b, d) += weight(static_cast<std::int32_t>(x), d);
     }
-    mean_.assign(static_cast<std::size_t>(dims_), 0.0);
+    mean_.assign(sized(dims_), 0.0);
     for (int d = 0; d < dims_; ++d) {
-      for (int b = 0; b < bins_; ++b) mean_[static_cast<std::size_t>(d)] += load(b, d) / bins_;
+      for (int b = 0; b < bins_; ++b) mean_[sized(d)] += load(b, d) / bins_;
     }
   }
 
   int bins() const { return bins_; }
   int dims() const { return dims_; }
   double weight(std::int32_t item, int d) const {
-    return static_cast<double>(items_->weight[static_cast<std::size_t>(d * items_->count + item)]);
+    return static_cast<double>(items_->weight[sized(d * items_->count + item)]);
   }
-  double load(int b, int d) const { return load_[static_cast<std::size_t>(b * dims_ + d)]; }
-  const Indices& members(int b) const { return members_[static_cast<std::size_t>(b)]; }
+  double load(int b, int d) const { return load_[sized(b * dims_ + d)]; }
+  const Indices& members(int b) const { return members_[sized(b)]; }
 
   double ratio() const {
     const double mean = std::accumulate(mean_.begin(), mean_.end(), 0.0);
@@ -63,7 +60,7 @@ class Loads {
   }
   double distance(int b) const {
     double sum = 0;
-    for (int d = 0; d < dims_; ++d) sum += std::pow(load(b, d) - mean_[static_cast<std::size_t>(d)], 2);
+    for (int d = 0; d < dims_; ++d) sum += std::pow(load(b, d) - mean_[sized(d)], 2);
     return sum;
   }
   double distance(int b, int c) const {
@@ -81,11 +78,11 @@ class Loads {
   Indices bin_of_item() const { return bins_of(members_, items_->count); }
 
  private:
-  double& mutable_load(int b, int d) { return load_[static_cast<std::size_t>(b * dims_ + d)]; }
+  double& mutable_load(int b, int d) { return load_[sized(b * dims_ + d)]; }
   void hand_over(int from, int to, std::int32_t item) {
-    Indices& source = members_[static_cast<std::size_t>(from)];
+    Indices& source = members_[sized(from)];
     source.erase(std::find(source.begin(), source.end(), item));
-    members_[static_cast<std::size_t>(to)].push_back(item);
+    members_[sized(to)].push_back(item);
     for (int d = 0; d < dims_; ++d) {
       mutable_load(from, d) -= weight(item, d);
       mutable_load(to, d) += weight(item, d);
@@ -121,14 +118,13 @@ class Finder {
     const Indices &of_b = loads.members(b), &of_c = loads.members(c);
     const auto n = static_cast<std::int64_t>(of_b.size()), m = static_cast<std::int64_t>(of_c.size());
     copy_weights(of_c);
-    gap_.resize(static_cast<std::size_t>(items_.dims));
-    for (int d = 0; d < items_.dims; ++d)
-      gap_[static_cast<std::size_t>(d)] = static_cast<float>(loads.load(b, d) - loads.load(c, d));
+    gap_.resize(sized(items_.dims));
+    for (int d = 0; d < items_.dims; ++d) gap_[sized(d)] = static_cast<float>(loads.load(b, d) - loads.load(c, d));
     Trade best;
     if (n > 0 && m > 0) {
       const std::int64_t step = std::clamp<std::int64_t>(n * m / kCandidates, 1, n);
       for (std::int64_t i = static_cast<std::int64_t>(turn_++ % static_cast<std::uint64_t>(step)); i < n; i += step) {
-        const std::int32_t x = of_b[static_cast<std::size_t>(i)];
+        const std::int32_t x = of_b[sized(i)];
         const std::size_t at = cheapest_partner(x);
         consider(loads, b, x, c, of_c[at], best);
       }
@@ -152,10 +148,10 @@ class Finder {
 
   void copy_weights(const Indices& of_c) {
     const std::size_t m = of_c.size();
-    weights_.resize(m * static_cast<std::size_t>(items_.dims));
+    weights_.resize(m * sized(items_.dims));
     for (int d = 0; d < items_.dims; ++d) {
       const float* row = items_.weight.data() + d * items_.count;
-      float* out = weights_.data() + static_cast<std::size_t>(d) * m;
+      float* out = weights_.data() + sized(d) * m;
       for (std::size_t k = 0; k < m; ++k) out[k] = row[of_c[k]];
     }
     change_.resize(m);
@@ -166,12 +162,12 @@ class Finder {
     std::fill(change_.begin(), change_.end(), 0.0f);
     float* change = change_.data();
     for (int d = 0; d < items_.dims; ++d) {
-      const float own = items_.weight[static_cast<std::size_t>(d * items_.count + x)];
-      const float gap = gap_[static_cast<std::size_t>(d)] - own;
-      const float* w = weights_.data() + static_cast<std::size_t>(d) * m;
+      const float own = items_.weight[sized(d * items_.count + x)];
+      const float gap = gap_[sized(d)] - own;
+      const float* w = weights_.data() + sized(d) * m;
       for (std::size_t k = 0; k < m; ++k) change[k] += (w[k] - own) * (w[k] + gap);
     }
-    return static_cast<std::size_t>(std::min_element(change_.begin(), change_.end()) - change_.begin());
+    return sized(std::min_element(change_.begin(), change_.end()) - change_.begin());
   }
 
   static void consider(const Loads& loads, int b, std::int32_t x, int c, std::int32_t y, Trade& best) {
@@ -207,13 +203,10 @@ double least_ratio(const Items& items, int bins, Sizes counts) {
 // Pairs of bins that may have something to exchange.
 class OpenPairs {
  public:
-  explicit OpenPairs(int bins)
-      : bins_(bins),
-        closed_(static_cast<std::size_t>(bins * bins), 0),
-        count_(static_cast<std::size_t>(bins), bins - 1) {}
+  explicit OpenPairs(int bins) : bins_(bins), closed_(sized(bins * bins), 0), count_(sized(bins), bins - 1) {}
 
-  bool any(int b) const { return count_[static_cast<std::size_t>(b)] > 0; }
-  bool has(int b, int c) const { return b != c && closed_[static_cast<std::size_t>(b * bins_ + c)] == 0; }
+  bool any(int b) const { return count_[sized(b)] > 0; }
+  bool has(int b, int c) const { return b != c && closed_[sized(b * bins_ + c)] == 0; }
   void close(int b, int c) { set(b, c, 1); }
   void open(int b) {
     for (int c = 0; c < bins_; ++c) {
@@ -223,8 +216,8 @@ class OpenPairs {
 
  private:
   void set(int b, int c, std::uint8_t closed) {
-    closed_[static_cast<std::size_t>(b * bins_ + c)] = closed_[static_cast<std::size_t>(c * bins_ + b)] = closed;
-    for (const int each : {b, c}) count_[static_cast<std::size_t>(each)] += closed != 0 ? -1 : 1;
+    closed_[sized(b * bins_ + c)] = closed_[sized(c * bins_ + b)] = closed;
+    for (const int each : {b, c}) count_[sized(each)] += closed != 0 ? -1 : 1;
   }
   int bins_;
   std::vector<std::uint8_t> closed_;
@@ -237,14 +230,14 @@ void descend(Loads& loads, Finder& finder, Effort& effort) {
   OpenPairs open(bins);
   // With one dimension the fullest bin is all that counts; of tiles, the bin furthest from the mean comes first.
   const bool one = loads.dims() == 1;
-  std::vector<double> urgency(static_cast<std::size_t>(bins));
-  const auto update = [&](int b) { urgency[static_cast<std::size_t>(b)] = one ? loads.load(b, 0) : loads.distance(b); };
+  std::vector<double> urgency(sized(bins));
+  const auto update = [&](int b) { urgency[sized(b)] = one ? loads.load(b, 0) : loads.distance(b); };
   for (int b = 0; b < bins; ++b) update(b);
   while (effort.operations > 0 && loads.ratio() > effort.target) {
     int b = -1, c = -1;
     for (int i = 0; i < bins; ++i) {
       if (!one && !open.any(i)) continue;
-      if (b < 0 || urgency[static_cast<std::size_t>(i)] > urgency[static_cast<std::size_t>(b)]) b = i;
+      if (b < 0 || urgency[sized(i)] > urgency[sized(b)]) b = i;
     }
     if (b < 0 || !open.any(b)) return;
     double widest = -1;
@@ -270,7 +263,7 @@ void descend(Loads& loads, Finder& finder, Effort& effort) {
 // A few random exchanges, half of them with the fullest bin.
 void shake(Loads& loads, Sizes counts, const Random& random, std::uint64_t& draw) {
   const auto below = [&](std::size_t limit) { return static_cast<int>(random.below(draw++, limit)); };
-  const auto bins = static_cast<std::size_t>(loads.bins());
+  const auto bins = sized(loads.bins());
   const int times = 1 + below(3);
   for (int i = 0; i < times; ++i) {
     int b = below(bins);
@@ -279,11 +272,10 @@ void shake(Loads& loads, Sizes counts, const Random& random, std::uint64_t& draw
         if (loads.distance(k) > loads.distance(b)) b = k;
       }
     }
-    const int c =
-        static_cast<int>((static_cast<std::size_t>(b) + 1 + static_cast<std::size_t>(below(bins - 1))) % bins);
+    const int c = static_cast<int>((sized(b) + 1 + sized(below(bins - 1))) % bins);
     if (loads.members(b).empty() || loads.members(c).empty()) continue;
-    const std::int32_t x = loads.members(b)[static_cast<std::size_t>(below(loads.members(b).size()))];
-    const std::int32_t y = loads.members(c)[static_cast<std::size_t>(below(loads.members(c).size()))];
+    const std::int32_t x = loads.members(b)[sized(below(loads.members(b).size()))];
+    const std::int32_t y = loads.members(c)[sized(below(loads.members(c).size()))];
     loads.exchange(b, x, c, counts == Sizes::kAny && below(2) == 0 ? -1 : y);
   }
 }
@@ -295,41 +287,39 @@ double ratio(const Items& items, int bins, const Indices& bin_of_item) {
 }
 
 Indices deal(const Items& items, int bins, Sizes counts) {
-  const auto n = static_cast<std::size_t>(items.count);
+  const auto n = sized(items.count);
   std::vector<float> sum(n, 0.0f);
   for (int d = 0; d < items.dims; ++d) {
-    for (std::size_t x = 0; x < n; ++x) sum[x] += items.weight[static_cast<std::size_t>(d) * n + x];
+    for (std::size_t x = 0; x < n; ++x) sum[x] += items.weight[sized(d) * n + x];
   }
   Indices order(n);
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-    return sum[static_cast<std::size_t>(a)] > sum[static_cast<std::size_t>(b)];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int32_t a, std::int32_t b) { return sum[sized(a)] > sum[sized(b)]; });
   Room room(items.count, bins);
-  std::vector<std::int64_t> held(static_cast<std::size_t>(bins), 0);
-  std::vector<double> load(static_cast<std::size_t>(bins * items.dims), 0.0);
+  std::vector<std::int64_t> held(sized(bins), 0);
+  std::vector<double> load(sized(bins * items.dims), 0.0);
   Indices bin_of_item(n);
   for (const std::int32_t x : order) {
     int best = -1;
     double least = std::numeric_limits<double>::infinity();
     for (int b = 0; b < bins; ++b) {
-      const std::int64_t has = held[static_cast<std::size_t>(b)];
+      const std::int64_t has = held[sized(b)];
       if (counts == Sizes::kEqual && has >= room.least + (room.larger > 0 ? 1 : 0)) continue;
       double dot = 0, all = 0;  // with one dimension and nothing in it yet, the sum decides
       for (int d = 0; d < items.dims; ++d) {
-        const double l = load[static_cast<std::size_t>(b * items.dims + d)];
-        dot += l * static_cast<double>(items.weight[static_cast<std::size_t>(d) * n + static_cast<std::size_t>(x)]);
+        const double l = load[sized(b * items.dims + d)];
+        dot += l * static_cast<double>(items.weight[sized(d) * n + sized(x)]);
         all += l;
       }
       const double price = items.dims == 1 ? all : dot;
       if (price < least) least = price, best = b;
     }
-    const auto b = static_cast<std::size_t>(best);
-    bin_of_item[static_cast<std::size_t>(x)] = best;
+    const auto b = sized(best);
+    bin_of_item[sized(x)] = best;
     if (++held[b] > room.least) --room.larger;
     for (int d = 0; d < items.dims; ++d) {
-      load[b * static_cast<std::size_t>(items.dims) + static_cast<std::size_t>(d)] +=
-          static_cast<double>(items.weight[static_cast<std::size_t>(d) * n + static_cast<std::size_t>(x)]);
+      load[b * sized(items.dims) + sized(d)] += static_cast<double>(items.weight[sized(d) * n + sized(x)]);
     }
   }
   return bin_of_item;

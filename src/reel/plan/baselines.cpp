@@ -4,6 +4,8 @@
 #include <limits>
 #include <numeric>
 
+#include "reel/base/sized.h"
+
 namespace reel::plan {
 
 namespace {
@@ -13,9 +15,8 @@ using Weights = std::vector<double>;
 Indices by_descending(const Weights& weights) {
   Indices order(weights.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-    return weights[static_cast<std::size_t>(a)] > weights[static_cast<std::size_t>(b)];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int32_t a, std::int32_t b) { return weights[sized(a)] > weights[sized(b)]; });
   return order;
 }
 
@@ -31,7 +32,7 @@ Indices to_and_fro(const Weights& weights, int bins) {
   std::int32_t at = 0;
   for (const std::int32_t x : by_descending(weights)) {
     const std::int32_t place = at++ % (2 * bins);
-    bin[static_cast<std::size_t>(x)] = std::min(place, 2 * bins - 1 - place);
+    bin[sized(x)] = std::min(place, 2 * bins - 1 - place);
   }
   return bin;
 }
@@ -39,22 +40,22 @@ Indices to_and_fro(const Weights& weights, int bins) {
 // Longest first to the emptiest bin that holds fewer than `most`; the load of bin `present[x]` is seen as `reward`
 // times the item's own weight lower.
 Indices greedy(const Weights& weights, int bins, std::int64_t most, double reward = 0, const Indices& present = {}) {
-  Weights load(static_cast<std::size_t>(bins), 0.0);
-  std::vector<std::int64_t> held(static_cast<std::size_t>(bins), 0);
+  Weights load(sized(bins), 0.0);
+  std::vector<std::int64_t> held(sized(bins), 0);
   Indices bin(weights.size());
   for (const std::int32_t x : by_descending(weights)) {
-    const double weight = weights[static_cast<std::size_t>(x)];
+    const double weight = weights[sized(x)];
     int best = -1;
     double least = std::numeric_limits<double>::infinity();
     for (int b = 0; b < bins; ++b) {
-      if (held[static_cast<std::size_t>(b)] >= most) continue;
-      const bool here = reward > 0 && present[static_cast<std::size_t>(x)] == b;
-      const double seen = load[static_cast<std::size_t>(b)] - (here ? reward * weight : 0);
+      if (held[sized(b)] >= most) continue;
+      const bool here = reward > 0 && present[sized(x)] == b;
+      const double seen = load[sized(b)] - (here ? reward * weight : 0);
       if (seen < least) least = seen, best = b;
     }
-    bin[static_cast<std::size_t>(x)] = best;
-    load[static_cast<std::size_t>(best)] += weight;
-    ++held[static_cast<std::size_t>(best)];
+    bin[sized(x)] = best;
+    load[sized(best)] += weight;
+    ++held[sized(best)];
   }
   return bin;
 }
@@ -63,7 +64,7 @@ std::int64_t share_of(std::size_t count, int bins) { return (static_cast<std::in
 
 // Work of rows and keys of columns, all heads together: these rules know one mask for all of them.
 Weights row_weights(const Counts& work, int visits) {
-  Weights sums(static_cast<std::size_t>(work.rows), 0.0);
+  Weights sums(sized(work.rows), 0.0);
   for (std::size_t i = 0; i < work.row_keys.size(); ++i) {
     if (work.row_keys[i] == 0) continue;
     const std::size_t row = i % sums.size();
@@ -74,11 +75,11 @@ Weights row_weights(const Counts& work, int visits) {
 }
 
 Weights column_weights(const Counts& work) {
-  std::vector<float> sums(static_cast<std::size_t>(work.columns), 0.0f);
+  std::vector<float> sums(sized(work.columns), 0.0f);
   for (std::int64_t head = 0; head < work.heads; ++head) {
     for (std::int64_t row = 0; row < work.rows; ++row) {
       const std::uint16_t* keys = work.keys_of(head, row);
-      const float scale = work.row_scale[static_cast<std::size_t>(row)];
+      const float scale = work.row_scale[sized(row)];
       for (std::size_t c = 0; c < sums.size(); ++c) sums[c] += scale * static_cast<float>(keys[c]);
     }
   }
@@ -87,15 +88,14 @@ Weights column_weights(const Counts& work) {
 
 // The same rows and keys for every Ulysses group.
 Partition shared(const Indices& heads, const Indices& rows, const Indices& keys, int ulysses, int ring) {
-  const auto groups = static_cast<std::size_t>(ulysses);
+  const auto groups = sized(ulysses);
   return {ulysses, ring, lists_of(heads, ulysses), std::vector(groups, lists_of(rows, ring)),
           std::vector(groups, lists_of(keys, ring))};
 }
 
 Partition make_zig_zag(const Counts& work, int ulysses, int ring) {
-  return shared(zig_zag(static_cast<std::size_t>(work.heads), ulysses),
-                zig_zag(static_cast<std::size_t>(work.rows), ring),
-                zig_zag(static_cast<std::size_t>(work.columns), ring), ulysses, ring);
+  return shared(zig_zag(sized(work.heads), ulysses), zig_zag(sized(work.rows), ring),
+                zig_zag(sized(work.columns), ring), ulysses, ring);
 }
 
 Partition make_db_sp(const Counts& work, int ulysses, int ring) {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "reel/base/sized.h"
 #include "reel/cost/device.h"
 
 namespace reel::plan {
@@ -41,10 +42,10 @@ GroupCost group_cost(const cost::Cluster& cluster, std::int64_t group_queries, s
 std::int64_t Counts::tokens() const { return std::accumulate(row_tokens.begin(), row_tokens.end(), std::int64_t{0}); }
 
 std::vector<double> Counts::head_work(int visits) const {
-  std::vector<double> work(static_cast<std::size_t>(heads), 0.0);
+  std::vector<double> work(sized(heads), 0.0);
   const double each = cost.fixed * static_cast<double>(batch) * visits;
   for (std::size_t i = 0; i < row_keys.size(); ++i) {
-    const std::size_t head = i / static_cast<std::size_t>(rows), row = i % static_cast<std::size_t>(rows);
+    const std::size_t head = i / sized(rows), row = i % sized(rows);
     if (row_keys[i] != 0) work[head] += each + cost.per_key * static_cast<double>(row_scale[row]) * row_keys[i];
   }
   return work;
@@ -87,11 +88,11 @@ std::vector<std::int32_t> columns_of_blocks(std::int64_t blocks, std::int64_t ra
 
 void add_sums(Counts& work) {
   work.words = (work.columns + 63) / 64;
-  work.row_keys.assign(static_cast<std::size_t>(work.heads * work.rows), 0);
-  work.filled.assign(work.row_keys.size() * static_cast<std::size_t>(work.words), 0);
+  work.row_keys.assign(sized(work.heads * work.rows), 0);
+  work.filled.assign(work.row_keys.size() * sized(work.words), 0);
   for (std::size_t i = 0; i < work.row_keys.size(); ++i) {
-    const std::uint16_t* keys = work.keys.data() + i * static_cast<std::size_t>(work.columns);
-    std::uint64_t* filled = work.filled.data() + i * static_cast<std::size_t>(work.words);
+    const std::uint16_t* keys = work.keys.data() + i * sized(work.columns);
+    std::uint64_t* filled = work.filled.data() + i * sized(work.words);
     for (std::int64_t c = 0; c < work.columns; ++c) {
       work.row_keys[i] += keys[c];
       filled[c / 64] |= std::uint64_t{keys[c] != 0} << (c % 64);
@@ -110,11 +111,10 @@ Counts count_work(const KeyLists& lists, const GroupCost& cost, std::int64_t ran
   work.blocks = (lists.keys_tokens + kBlockTokens - 1) / kBlockTokens;
   work.column_of = columns_of_blocks(work.blocks, ranks);
   work.columns = work.column_of.back() + 1;
-  work.column_tokens.assign(static_cast<std::size_t>(work.columns), 0);
+  work.column_tokens.assign(sized(work.columns), 0);
   for (std::int64_t b = 0; b < work.blocks; ++b) {
     const std::int64_t tokens = std::min(kBlockTokens, lists.keys_tokens - b * kBlockTokens);
-    work.column_tokens[static_cast<std::size_t>(work.column_of[static_cast<std::size_t>(b)])] +=
-        static_cast<std::int32_t>(tokens);
+    work.column_tokens[sized(work.column_of[sized(b)])] += static_cast<std::int32_t>(tokens);
   }
   const std::int64_t most = *std::max_element(work.column_tokens.begin(), work.column_tokens.end());
   if (most * lists.batch > std::numeric_limits<std::uint16_t>::max()) {
@@ -124,13 +124,13 @@ Counts count_work(const KeyLists& lists, const GroupCost& cost, std::int64_t ran
   }
   std::int32_t largest = 1;
   for (std::int64_t row = 0; row < work.rows; ++row) {
-    const auto at = static_cast<std::size_t>(row);
+    const auto at = sized(row);
     work.row_tokens.push_back(lists.group_starts[at + 1] - lists.group_starts[at]);
     largest = std::max(largest, work.row_tokens.back());
   }
   for (const std::int32_t tokens : work.row_tokens)
     work.row_scale.push_back(static_cast<float>(tokens) / static_cast<float>(largest));
-  work.keys.assign(static_cast<std::size_t>(work.heads * work.rows * work.columns), 0);
+  work.keys.assign(sized(work.heads * work.rows * work.columns), 0);
   for (std::int64_t b = 0; b < lists.batch; ++b) {
     for (std::int64_t h = 0; h < lists.heads; ++h) {
       for (std::int64_t g = 0; g < work.rows; ++g) {
@@ -150,14 +150,14 @@ Counts count_work(const KeyLists& lists, const GroupCost& cost, std::int64_t ran
 
 KeyLists lists_of_mask(std::span<const std::uint8_t> mask, std::int64_t heads, std::int64_t rows,
                        std::int64_t columns) {
-  REEL_CHECK(mask.size() == static_cast<std::size_t>(heads * rows * columns));
+  REEL_CHECK(mask.size() == sized(heads * rows * columns));
   lists::KeyListsBuilder builder(1, heads, columns * kBlockTokens,
                                  lists::uniform_groups(rows * kBlockTokens, kBlockTokens), lists::kTileKeys);
   std::vector<std::int32_t> list;
   for (std::int64_t i = 0; i < heads * rows; ++i) {
     list.clear();
     for (std::int64_t c = 0; c < columns; ++c) {
-      if (mask[static_cast<std::size_t>(i * columns + c)] != 0) list.push_back(static_cast<std::int32_t>(c));
+      if (mask[sized(i * columns + c)] != 0) list.push_back(static_cast<std::int32_t>(c));
     }
     builder.add(list);
   }

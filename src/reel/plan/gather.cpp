@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "reel/base/sized.h"
+
 namespace reel::plan {
 
 double GatherPlan::total_bytes() const { return std::accumulate(bytes.begin(), bytes.end(), 0.0); }
@@ -13,8 +15,8 @@ double GatherPlan::most_bytes() const {
     for (int i = 0; i < ring; ++i) {
       double in = 0, out = 0;
       for (int j = 0; j < ring; ++j) {
-        in += bytes[static_cast<std::size_t>((u * ring + i) * ring + j)];
-        out += bytes[static_cast<std::size_t>((u * ring + j) * ring + i)];
+        in += bytes[sized((u * ring + i) * ring + j)];
+        out += bytes[sized((u * ring + j) * ring + i)];
       }
       most = std::max({most, in, out});
     }
@@ -37,7 +39,7 @@ void mark_union(const lists::KeyLists& lists, std::int64_t b, std::int64_t h, co
   std::fill(needed.begin(), needed.end(), all ? std::uint8_t{1} : std::uint8_t{0});
   if (lists.dense(b, h)) return;
   for (const std::int32_t row : rows) {
-    for (const std::int32_t entry : lists.list(b, h, row)) needed[static_cast<std::size_t>(entry)] = 1;
+    for (const std::int32_t entry : lists.list(b, h, row)) needed[sized(entry)] = 1;
   }
 }
 
@@ -52,30 +54,29 @@ GatherPlan plan_gather(const lists::KeyLists& lists, const Counts& work, const P
                 "count the work of these very lists");
   const int ring = partition.ring;
   GatherPlan plan{partition.ulysses, ring, lists.heads, {}, {}, {}, {}};
-  plan.entries.resize(static_cast<std::size_t>(lists.batch * lists.heads * ring * ring));
-  plan.bytes.assign(static_cast<std::size_t>(partition.ulysses * ring * ring), 0.0);
-  plan.fetched.assign(static_cast<std::size_t>(partition.ulysses * ring), 0);
+  plan.entries.resize(sized(lists.batch * lists.heads * ring * ring));
+  plan.bytes.assign(sized(partition.ulysses * ring * ring), 0.0);
+  plan.fetched.assign(sized(partition.ulysses * ring), 0);
   plan.memory.assign(plan.fetched.size(), 0.0);
-  std::vector<std::uint8_t> needed(static_cast<std::size_t>(lists.entries()));
+  std::vector<std::uint8_t> needed(sized(lists.entries()));
   for (int u = 0; u < partition.ulysses; ++u) {
-    const Indices place = bins_of(partition.keys[static_cast<std::size_t>(u)], work.columns);
+    const Indices place = bins_of(partition.keys[sized(u)], work.columns);
     for (std::int64_t b = 0; b < lists.batch; ++b) {
-      for (const std::int32_t head : partition.heads[static_cast<std::size_t>(u)]) {
+      for (const std::int32_t head : partition.heads[sized(u)]) {
         for (int to = 0; to < ring; ++to) {
-          mark_union(lists, b, head, partition.rows[static_cast<std::size_t>(u)][static_cast<std::size_t>(to)], needed);
-          const auto rank = static_cast<std::size_t>(u * ring + to);
+          mark_union(lists, b, head, partition.rows[sized(u)][sized(to)], needed);
+          const auto rank = sized(u * ring + to);
           for (std::int64_t entry = 0; entry < lists.entries(); ++entry) {
-            if (needed[static_cast<std::size_t>(entry)] == 0) continue;
+            if (needed[sized(entry)] == 0) continue;
             const std::int64_t token = entry * lists.granularity;
-            const int from =
-                place[static_cast<std::size_t>(work.column_of[static_cast<std::size_t>(token / kBlockTokens)])];
-            plan.entries[static_cast<std::size_t>(((b * lists.heads + head) * ring + to) * ring + from)].push_back(
+            const int from = place[sized(work.column_of[sized(token / kBlockTokens)])];
+            plan.entries[sized(((b * lists.heads + head) * ring + to) * ring + from)].push_back(
                 static_cast<std::int32_t>(entry));
             const std::int64_t tokens = std::min<std::int64_t>(lists.granularity, lists.keys_tokens - token);
             const double size = 2 * static_cast<double>(tokens * head_dim) * element_bytes;
             plan.memory[rank] += size;
             if (from == to) continue;
-            plan.bytes[rank * static_cast<std::size_t>(ring) + static_cast<std::size_t>(from)] += size;
+            plan.bytes[rank * sized(ring) + sized(from)] += size;
             ++plan.fetched[rank];
           }
         }

@@ -4,6 +4,7 @@
 // ring position of its Ulysses group is sent, k and v, once; nothing else is.
 #pragma once
 
+#include "reel/base/sized.h"
 #include "reel/plan/partition.h"
 
 namespace reel::plan {
@@ -19,7 +20,7 @@ struct GatherPlan {
   std::vector<double> memory;         // [ulysses][ring]: bytes of k and v that the queries read, those at home included
 
   const Indices& list(std::int64_t batch, std::int64_t head, int to, int from) const {
-    return entries[static_cast<std::size_t>(((batch * heads + head) * ring + to) * ring + from)];
+    return entries[sized(((batch * heads + head) * ring + to) * ring + from)];
   }
   double total_bytes() const;
   double most_bytes() const;  // that one rank sends or receives, whichever is more

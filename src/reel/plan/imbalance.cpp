@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <numeric>
 
+#include "reel/base/sized.h"
+
 namespace reel::plan {
 
 double Tiles::total() const { return std::accumulate(work.begin(), work.end(), 0.0); }
 
 std::vector<double> Tiles::ranks() const {
-  std::vector<double> sums(static_cast<std::size_t>(ulysses * ring), 0.0);
+  std::vector<double> sums(sized(ulysses * ring), 0.0);
   for (int u = 0; u < ulysses; ++u) {
     for (int i = 0; i < ring; ++i) {
-      for (int j = 0; j < ring; ++j) sums[static_cast<std::size_t>(i * ulysses + u)] += at(u, i, j);
+      for (int j = 0; j < ring; ++j) sums[sized(i * ulysses + u)] += at(u, i, j);
     }
   }
   return sums;
@@ -21,25 +23,23 @@ Tiles tiles(const Counts& work, const Partition& partition) {
   check(partition, work);
   const int ring = partition.ring;
   Tiles out{partition.ulysses, ring, {}};
-  out.work.assign(static_cast<std::size_t>(partition.ulysses * ring * ring), 0.0);
+  out.work.assign(sized(partition.ulysses * ring * ring), 0.0);
   const double fixed = work.cost.fixed * static_cast<double>(work.batch);
-  std::vector<std::uint32_t> keys(static_cast<std::size_t>(ring));
+  std::vector<std::uint32_t> keys(sized(ring));
   for (int u = 0; u < partition.ulysses; ++u) {
-    const Indices row_place = bins_of(partition.rows[static_cast<std::size_t>(u)], work.rows);
-    const Indices column_place = bins_of(partition.keys[static_cast<std::size_t>(u)], work.columns);
-    for (const std::int32_t head : partition.heads[static_cast<std::size_t>(u)]) {
+    const Indices row_place = bins_of(partition.rows[sized(u)], work.rows);
+    const Indices column_place = bins_of(partition.keys[sized(u)], work.columns);
+    for (const std::int32_t head : partition.heads[sized(u)]) {
       for (std::int64_t row = 0; row < work.rows; ++row) {
         if (ring == 1) {  // a whole plan of 40 heads x 1184 x 1184 blocks takes 1.1 ms instead of 5.7
-          keys[0] = work.row_keys[static_cast<std::size_t>(head * work.rows + row)];
+          keys[0] = work.row_keys[sized(head * work.rows + row)];
         } else {
           std::fill(keys.begin(), keys.end(), 0);
           const std::uint16_t* of_row = work.keys_of(head, row);
-          for (std::size_t c = 0; c < column_place.size(); ++c)
-            keys[static_cast<std::size_t>(column_place[c])] += of_row[c];
+          for (std::size_t c = 0; c < column_place.size(); ++c) keys[sized(column_place[c])] += of_row[c];
         }
-        const double per_key = work.cost.per_key * static_cast<double>(work.row_scale[static_cast<std::size_t>(row)]);
-        double* tile =
-            &out.work[static_cast<std::size_t>((u * ring + row_place[static_cast<std::size_t>(row)]) * ring)];
+        const double per_key = work.cost.per_key * static_cast<double>(work.row_scale[sized(row)]);
+        double* tile = &out.work[sized((u * ring + row_place[sized(row)]) * ring)];
         for (std::size_t j = 0; j < keys.size(); ++j) {
           if (keys[j] != 0) tile[j] += fixed + per_key * keys[j];
         }

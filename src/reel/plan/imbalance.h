@@ -9,6 +9,7 @@
 
 #include <vector>
 
+#include "reel/base/sized.h"
 #include "reel/plan/partition.h"
 
 namespace reel::plan {
@@ -18,7 +19,7 @@ struct Tiles {
   int ulysses = 1, ring = 1;
   std::vector<double> work;
 
-  double at(int u, int i, int j) const { return work[static_cast<std::size_t>((u * ring + i) * ring + j)]; }
+  double at(int u, int i, int j) const { return work[sized((u * ring + i) * ring + j)]; }
   double total() const;
   std::vector<double> ranks() const;  // by number of the rank (partition.h)
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "reel/base/sized.h"
+
 namespace reel::plan {
 
 namespace {
@@ -16,13 +18,13 @@ void add_moved(const std::vector<std::vector<Indices>>& from, const std::vector<
   for (const auto& lists : from) before.push_back(bins_of(lists, blocks));
   for (const auto& lists : to) after.push_back(bins_of(lists, blocks));
   for (std::size_t h = 0; h < group_from.size(); ++h) {
-    const Indices& old_place = before[static_cast<std::size_t>(group_from[h])];
-    const Indices& new_place = after[static_cast<std::size_t>(group_to[h])];
+    const Indices& old_place = before[sized(group_from[h])];
+    const Indices& new_place = after[sized(group_to[h])];
     for (std::size_t x = 0; x < tokens.size(); ++x) {
       if (old_place[x] == new_place[x]) continue;
       ++count;
-      sent[static_cast<std::size_t>(old_place[x] * ulysses + group_to[h])] += tokens[x] * token_bytes;
-      received[static_cast<std::size_t>(new_place[x] * ulysses + group_to[h])] += tokens[x] * token_bytes;
+      sent[sized(old_place[x] * ulysses + group_to[h])] += tokens[x] * token_bytes;
+      received[sized(new_place[x] * ulysses + group_to[h])] += tokens[x] * token_bytes;
     }
   }
 }
@@ -35,7 +37,7 @@ Moved moved(const Partition& from, const Partition& to, const Counts& work, std:
   const Indices group_from = bins_of(from.heads, work.heads), group_to = bins_of(to.heads, work.heads);
   // q and the output, or k and v: two tensors either way.
   const double token_bytes = 2 * static_cast<double>(work.batch * head_dim) * element_bytes;
-  std::vector<double> sent(static_cast<std::size_t>(to.ranks()), 0.0), received = sent;
+  std::vector<double> sent(sized(to.ranks()), 0.0), received = sent;
   Moved m;
   add_moved(from.rows, to.rows, group_from, group_to, work.row_tokens, to.ulysses, token_bytes, m.rows, sent, received);
   add_moved(from.keys, to.keys, group_from, group_to, work.column_tokens, to.ulysses, token_bytes, m.columns, sent,

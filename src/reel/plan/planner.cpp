@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "reel/base/random.h"
+#include "reel/base/sized.h"
 #include "reel/plan/baselines.h"
 #include "reel/plan/group_work.h"
 #include "reel/plan/imbalance.h"
@@ -76,10 +77,10 @@ void alternate(const GroupWork& group, int ring, Sizes key_counts, Effort& effor
 
 // Puts some of them, or all, anywhere.
 void shake(Indices& place, int ring, bool all, const Random& random, std::uint64_t& draw) {
-  const auto below = [&](std::size_t limit) { return static_cast<std::size_t>(random.below(draw++, limit)); };
+  const auto below = [&](std::size_t limit) { return sized(random.below(draw++, limit)); };
   const std::size_t times = all ? place.size() : 1 + below(3);
   for (std::size_t i = 0; i < times; ++i)
-    place[all ? i : below(place.size())] = static_cast<std::int32_t>(below(static_cast<std::size_t>(ring)));
+    place[all ? i : below(place.size())] = static_cast<std::int32_t>(below(sized(ring)));
 }
 
 Dealt deal_for_ring(const GroupWork& group, const Dealt& present, int ring, Effort effort) {

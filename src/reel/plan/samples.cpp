@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "reel/base/random.h"
+#include "reel/base/sized.h"
 #include "reel/plan/counts.h"
 
 namespace reel::plan {
@@ -33,7 +34,7 @@ std::vector<double> beta_densities(int heads, std::uint64_t seed) {
   const Random random(seed);
   std::uint64_t draw = 0;
   std::vector<double> densities;
-  densities.reserve(static_cast<std::size_t>(heads));
+  densities.reserve(sized(heads));
   for (int h = 0; h < heads; ++h) densities.push_back(std::max(0.001, beta(random, draw, 1.2, 2.2)));
   return densities;
 }
@@ -63,8 +64,8 @@ lists::KeyLists lists_of_densities(const std::vector<double>& densities) {
 lists::KeyLists video_lists(Kind kind, int heads, int blocks, std::uint64_t seed, double drift) {
   const Random shape(seed), noise(seed, 1);
   std::uint64_t draw = 0, cell = 0;
-  Mask mask(static_cast<std::size_t>(heads) * static_cast<std::size_t>(blocks) * static_cast<std::size_t>(blocks));
-  std::vector<float> speckle(static_cast<std::size_t>(blocks));
+  Mask mask(sized(heads) * sized(blocks) * sized(blocks));
+  std::vector<float> speckle(sized(blocks));
   for (int h = 0; h < heads; ++h) {
     const auto uniform = [&] { return static_cast<double>(shape.uniform(draw++)); };
     const auto upto = [&](double most) { return static_cast<int>(uniform() * most); };
@@ -82,7 +83,7 @@ lists::KeyLists video_lists(Kind kind, int heads, int blocks, std::uint64_t seed
         on |= own == Kind::kGlobal && c >= global && c < global + globals;
         on |= own == Kind::kPeriodic && apart % period == 0;
         on |= own == Kind::kClustered && r >= busy && r < busy + busy_rows;
-        on |= static_cast<double>(speckle[static_cast<std::size_t>(c)]) < 0.02 * size;
+        on |= static_cast<double>(speckle[sized(c)]) < 0.02 * size;
         mask[cell] = on ? 1 : 0;
       }
     }

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "reel/base/sized.h"
 #include "reel/cost/collective.h"
 #include "reel/plan/gather.h"
 #include "reel/plan/imbalance.h"
@@ -98,7 +99,7 @@ class Pricing {
     for (std::size_t u = 0; u < s_.partition.keys.size(); ++u) {
       for (const Indices& columns : s_.partition.keys[u]) {
         double tokens = 0;
-        for (const std::int32_t c : columns) tokens += work_.column_tokens[static_cast<std::size_t>(c)];
+        for (const std::int32_t c : columns) tokens += work_.column_tokens[sized(c)];
         const double bytes = 2 * tokens * token_bytes() * static_cast<double>(s_.partition.heads[u].size());
         shard = std::max(shard, bytes);
         s_.bytes += bytes * (s_.degrees.keys() - 1);
@@ -137,7 +138,7 @@ class Pricing {
       for (const Indices& rows : s_.partition.rows[u]) {
         double tokens = 0, listed = 0;
         for (const std::int32_t row : rows) {
-          tokens += work_.row_tokens[static_cast<std::size_t>(row)];
+          tokens += work_.row_tokens[sized(row)];
           for (const std::int32_t h : s_.partition.heads[u]) {
             for (std::int64_t b = 0; b < lists_.batch; ++b)
               listed += static_cast<double>(lists_.list(b, h, row).size()) * kIndexBytes;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/predict/cholesky.h"
 
 namespace reel::predict {
@@ -76,7 +77,7 @@ void Moments::mix(const Moments& fresh, double decay) {
 
 LowRank closed_form(const Moments& q, const Moments& k, std::int64_t rank) {
   REEL_CHECK(q.dim == k.dim && !q.empty() && !k.empty() && rank >= 1);
-  const std::size_t n = static_cast<std::size_t>(q.dim);
+  const std::size_t n = sized(q.dim);
   Square centred = k.product;
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = 0; j < n; ++j) centred[i * n + j] -= k.mean[i] * k.mean[j];
@@ -96,7 +97,7 @@ LowRank closed_form(const Moments& q, const Moments& k, std::int64_t rank) {
   LowRank low;
   low.dim = q.dim;
   low.rank = std::min(rank, q.dim);
-  const std::size_t r = static_cast<std::size_t>(low.rank);
+  const std::size_t r = sized(low.rank);
   low.q.resize(n * r);
   low.k.resize(n * r);
   for (const std::size_t i : by_size) low.spectrum.push_back(svd.e[i]);
@@ -121,8 +122,7 @@ std::int64_t rank_for(std::span<const double> spectrum, double share, std::int64
   std::int64_t rank = 0;
   while (rank < std::min(most, dim)) {
     const std::int64_t next = std::min<std::int64_t>(rank + 8, std::min(most, dim));
-    for (; rank < next; ++rank)
-      kept += spectrum[static_cast<std::size_t>(rank)] * spectrum[static_cast<std::size_t>(rank)];
+    for (; rank < next; ++rank) kept += spectrum[sized(rank)] * spectrum[sized(rank)];
     if (kept >= share * all) break;
   }
   return rank;

@@ -25,7 +25,7 @@ Turns turns_of(const kernels::RopeAngles* angles, std::span<const std::int32_t> 
   const std::size_t all = sized(shape.head_dim / 2);
   std::vector<std::size_t> from(turned);
   for (std::size_t i = 0; i < turned; ++i) {
-    const auto first = static_cast<std::size_t>(picked[2 * i]);
+    const auto first = sized(picked[2 * i]);
     from[i] = angles->pairing == kernels::Pairing::kInterleaved ? first / 2 : first % all;
   }
   Turns turns{Buffer<float>(tokens.size() * pairs), Buffer<float>(tokens.size() * pairs)};

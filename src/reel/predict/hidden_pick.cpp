@@ -122,7 +122,7 @@ std::vector<std::size_t> pick_again(std::span<const float> energies, const kerne
       const auto first = picked.begin() + h * static_cast<std::ptrdiff_t>(rank);
       const auto end = first + static_cast<std::ptrdiff_t>(rank);
       const auto at = std::find(first, end, pair.numbers[0]);
-      return at == end ? picked.size() : static_cast<std::size_t>(at - picked.begin());
+      return at == end ? picked.size() : sized(at - picked.begin());
     };
     // The strongest that is left out against the weakest that is in, and so on inwards.
     auto weakest = best.rbegin();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reel/base/buffer.h"
+#include "reel/base/sized.h"
 #include "reel/predict/hidden_map.h"
 #include "reel/predict/predictor.h"
 
@@ -20,7 +21,7 @@ class HiddenPredictor final : public Predictor {
   HiddenPredictor(const ModelHeads& shape, std::int64_t rank, std::uint64_t seed);
 
   // From the first pass on that shows a finite origin whose width is heads * head_dim.
-  bool knows(int layer) const override { return layers_[static_cast<std::size_t>(layer)].learnt.size() > 0; }
+  bool knows(int layer) const override { return layers_[sized(layer)].learnt.size() > 0; }
   std::int64_t rank(int, std::int64_t) const override { return rank_; }
   void predict(const Seen& seen, std::span<const std::int64_t> heads, std::span<const std::int32_t> rows,
                std::int64_t rank, float* low_q, float* low_k, Threads& threads) const override;

@@ -23,7 +23,7 @@ std::size_t put_first(std::span<float> order, std::span<const std::int32_t> held
 
 std::size_t keys_of_share(double share, std::int64_t keys) {
   const double all = static_cast<double>(keys);
-  return static_cast<std::size_t>(std::clamp(std::ceil(share * all), 1.0, all));
+  return sized(std::clamp(std::ceil(share * all), 1.0, all));
 }
 
 Judge::Judge(const ScoreInput& truth, std::vector<std::int32_t> held, Threads& threads)
@@ -36,7 +36,7 @@ double Judge::list_size(double share) const {
 }
 
 double Judge::recall(std::span<const float> order, double share) const {
-  return predict::recall(weights_, order, static_cast<std::size_t>(list_size(share)));
+  return predict::recall(weights_, order, sized(list_size(share)));
 }
 
 double Judge::covered(std::span<const float> order, double share) const {

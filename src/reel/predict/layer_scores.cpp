@@ -35,7 +35,7 @@ std::vector<std::int32_t> drawn_order(std::int64_t tokens, const Random& random)
 }
 
 std::size_t keys_of(double share, std::int64_t tokens) {
-  return std::max<std::size_t>(1, static_cast<std::size_t>(std::lround(share * static_cast<double>(tokens))));
+  return std::max<std::size_t>(1, sized(std::lround(share * static_cast<double>(tokens))));
 }
 
 // Errors of the output over the first keys of `order` (shares kKept), compared with the output over all keys.
@@ -77,7 +77,7 @@ std::array<std::int64_t, 3> position(const LayerInput& in, std::int64_t token) {
 std::size_t distance(const std::array<std::int64_t, 3>& a, const std::array<std::int64_t, 3>& b) {
   double square = 0;
   for (std::size_t i = 0; i < 3; ++i) square += static_cast<double>((a[i] - b[i]) * (a[i] - b[i]));
-  return static_cast<std::size_t>(std::ceil(std::sqrt(square)));
+  return sized(std::ceil(std::sqrt(square)));
 }
 
 LayerScores look_at_query(const LayerInput& in, std::int64_t head, std::int64_t query, std::span<const float> weights,

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "reel/base/buffer.h"
+#include "reel/base/sized.h"
 #include "reel/kernels/elementwise.h"
 #include "reel/lists/controls.h"
 #include "reel/predict/judge.h"
@@ -63,9 +64,8 @@ std::vector<double> coverage(const CoverageInput& in, const lists::KeyLists& lis
       if (lists.dense(b, in.first_head + i)) continue;
       double mass = 0;
       for (std::int64_t g = 0; g < lists.groups(); ++g) {
-        const std::int64_t first = in.first_tokens[static_cast<std::size_t>(g)];
-        const std::int64_t queries =
-            lists.group_starts[static_cast<std::size_t>(g) + 1] - lists.group_starts[static_cast<std::size_t>(g)];
+        const std::int64_t first = in.first_tokens[sized(g)];
+        const std::int64_t queries = lists.group_starts[sized(g) + 1] - lists.group_starts[sized(g)];
         const Buffer<float> weights = group_weights(
             softmax_rows({in.q + (b * keys + first) * width + i * in.head_dim,
                           in.k + b * keys * width + i * in.head_dim, width, width, queries, keys, in.head_dim, scale},
@@ -73,7 +73,7 @@ std::vector<double> coverage(const CoverageInput& in, const lists::KeyLists& lis
             keys, threads);
         lists.tokens(b, in.first_head + i, g, tokens);
         for (const std::int32_t key : tokens) {
-          mass += static_cast<double>(weights[static_cast<std::size_t>(key)]) / static_cast<double>(queries);
+          mass += static_cast<double>(weights[sized(key)]) / static_cast<double>(queries);
         }
       }
       heads.back() = mass / static_cast<double>(lists.groups());

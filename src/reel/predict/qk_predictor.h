@@ -2,6 +2,7 @@
 // (closed_form.h). The moments are running averages over profiled passes; nothing is trained.
 #pragma once
 
+#include "reel/base/sized.h"
 #include "reel/predict/closed_form.h"
 #include "reel/predict/predictor.h"
 
@@ -12,7 +13,7 @@ class QkPredictor final : public Predictor {
   // rank 0: head by head, as many as keep 98 % of the squared singular values, 8 to 32.
   QkPredictor(const ModelHeads& shape, std::int64_t rank);
 
-  bool knows(int layer) const override { return known_[static_cast<std::size_t>(layer)] != 0; }
+  bool knows(int layer) const override { return known_[sized(layer)] != 0; }
   std::int64_t rank(int layer, std::int64_t head) const override { return of(layer, head).low.rank; }
   void predict(const Seen& seen, std::span<const std::int64_t> heads, std::span<const std::int32_t> rows,
                std::int64_t rank, float* low_q, float* low_k, Threads& threads) const override;
@@ -30,9 +31,7 @@ class QkPredictor final : public Predictor {
     Moments q, k;
     LowRank low;
   };
-  const Head& of(int layer, std::int64_t head) const {
-    return heads_[static_cast<std::size_t>(layer * shape_.heads + head)];
-  }
+  const Head& of(int layer, std::int64_t head) const { return heads_[sized(layer * shape_.heads + head)]; }
   void refresh(Head& head) const;  // the projections from the moments
 
   std::int64_t rank_;

@@ -142,7 +142,7 @@ QueryLook look_at_queries(const Buffer<float>& rows, std::int64_t keys, double m
     const std::span<const float> row(rows.data() + i * queries / looked * keys, sized(keys));
     const double needed = keys_for_mass(row, {}, mass);
     look.sparsity += (1 - needed / static_cast<double>(keys)) / static_cast<double>(looked);
-    const float least = threshold(row, static_cast<std::size_t>(std::max(1.0, std::ceil(needed))));
+    const float least = threshold(row, sized(std::max(1.0, std::ceil(needed))));
     if (i == 0) {
       for (const float value : row) first_critical.push_back(value >= least);
       continue;

@@ -7,13 +7,14 @@
 #include <iterator>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 
 namespace reel::report {
 
 namespace {
 
 std::size_t characters(std::string_view text) {
-  return static_cast<std::size_t>(
+  return sized(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/report/chart.h"
 #include "reel/report/color_map.h"
 #include "reel/report/figure.h"
@@ -22,7 +23,7 @@ struct Cells {
   int rows, columns;
   std::vector<double> values;
 
-  double at(int row, int column) const { return values[static_cast<std::size_t>(row * columns + column)]; }
+  double at(int row, int column) const { return values[sized(row * columns + column)]; }
 };
 
 // At most kMost rows and columns: cells become the mean of what they stand for.
@@ -37,8 +38,7 @@ Cells reduced(const HeatMap& chart) {
       for (int i = begin(row, cells.rows, chart.rows); i < begin(row + 1, cells.rows, chart.rows); ++i) {
         for (int j = begin(column, cells.columns, chart.columns); j < begin(column + 1, cells.columns, chart.columns);
              ++j) {
-          const double value = chart.values[static_cast<std::size_t>(i) * static_cast<std::size_t>(chart.columns) +
-                                            static_cast<std::size_t>(j)];
+          const double value = chart.values[sized(i) * sized(chart.columns) + sized(j)];
           if (is_missing(value)) continue;
           sum += value;
           ++count;
@@ -95,8 +95,7 @@ std::string draw_cells(const Cells& cells, double low, double high) {
 }
 
 std::string column_label(const HeatMap& chart, int column) {
-  return chart.column_labels.empty() ? std::to_string(column)
-                                     : escape(chart.column_labels[static_cast<std::size_t>(column)]);
+  return chart.column_labels.empty() ? std::to_string(column) : escape(chart.column_labels[sized(column)]);
 }
 
 std::string draw_titles(const HeatMap& chart, const Cells& cells) {
@@ -119,8 +118,8 @@ std::string draw_titles(const HeatMap& chart, const Cells& cells) {
 Html heat_map(const HeatMap& chart) {
   REEL_CHECK(chart.rows >= 0 && chart.columns >= 0);
   REEL_CHECK(chart.column_labels.empty() ||
-             (chart.columns <= 16 && chart.column_labels.size() == static_cast<std::size_t>(chart.columns)));
-  REEL_CHECK(chart.values.size() == static_cast<std::size_t>(chart.rows) * static_cast<std::size_t>(chart.columns));
+             (chart.columns <= 16 && chart.column_labels.size() == sized(chart.columns)));
+  REEL_CHECK(chart.values.size() == sized(chart.rows) * sized(chart.columns));
   Figure figure;
   figure.title = chart.title;
   figure.note = chart.note;

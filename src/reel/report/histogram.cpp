@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <iterator>
 
+#include "reel/base/sized.h"
 #include "reel/report/chart.h"
 #include "reel/report/figure.h"
 
@@ -35,12 +36,12 @@ Html histogram(const Histogram& chart) {
   const int automatic =
       std::clamp(static_cast<int>(std::lround(2 * std::cbrt(static_cast<double>(values.size())))), 5, 60);
   const int bins = low == high ? 1 : chart.bins > 0 ? std::min(chart.bins, 400) : automatic;
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(bins));
+  std::vector<std::int64_t> counts(sized(bins));
   // Bins divide the range of the values, not that of the axis, whose round ends would leave empty ones at the sides.
   const double begin = x.at(low), width = std::max(x.at(high) - begin, 0.02);
   for (const double value : values) {
     const int bin = static_cast<int>((x.at(value) - begin) / width * bins);
-    ++counts[static_cast<std::size_t>(std::clamp(bin, 0, bins - 1))];
+    ++counts[sized(std::clamp(bin, 0, bins - 1))];
   }
   const auto largest = static_cast<double>(*std::max_element(counts.begin(), counts.end()));
   const Axis y(0, largest, {.whole = true});
@@ -49,7 +50,7 @@ Html histogram(const Histogram& chart) {
   figure.padding.bottom = chart.x_name.empty() ? 24 : 40;
   figure.plot = draw_y_axis(y);
   for (int bin = 0; bin < bins; ++bin) {
-    const std::int64_t count = counts[static_cast<std::size_t>(bin)];
+    const std::int64_t count = counts[sized(bin)];
     if (count == 0) continue;
     const double height = y.at(static_cast<double>(count)), step = width / bins;
     const auto edge = [&](int i) { return low + (high - low) * i / bins; };

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/files/utf8.h"
 
 namespace reel::report {
@@ -88,7 +89,7 @@ class Line {
     if (sign == text_.size() || text_[sign] < '0' || text_[sign] > '9') return false;
     const auto [end, failure] = std::from_chars(text_.data(), text_.data() + text_.size(), value);
     if (failure != std::errc()) return false;
-    text_.remove_prefix(static_cast<std::size_t>(end - text_.data()));
+    text_.remove_prefix(sized(end - text_.data()));
     return true;
   }
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/report/figure.h"
 #include "reel/report/plan_page.h"
 
@@ -21,7 +22,7 @@ struct Look {
   double opacity;
 };
 Look look_of(int rank) {
-  const auto r = static_cast<std::size_t>(rank);
+  const auto r = sized(rank);
   return {r % kColors, kSteps[r / kColors % std::size(kSteps)]};
 }
 
@@ -39,8 +40,8 @@ Html owner_map(const OwnerMap& map) {
     return render(figure);
   }
   const auto owner = [&](int line, int column) {
-    const auto row = static_cast<std::size_t>(static_cast<std::int64_t>(column) * map.rows / columns);
-    return map.owner[static_cast<std::size_t>(map.group_of_line[static_cast<std::size_t>(line)])][row];
+    const auto row = sized(static_cast<std::int64_t>(column) * map.rows / columns);
+    return map.owner[sized(map.group_of_line[sized(line)])][row];
   };
   std::map<int, std::string> paths;  // of each rank; a run of columns is one piece
   for (int line = 0; line < lines; ++line) {
@@ -67,7 +68,7 @@ Html owner_map(const OwnerMap& map) {
   figure.plot += "<text class=\"tick end\" x=\"0\" y=\"-12\" dx=\"-8\">head</text>\n";
   const int every = std::max(1, (14 * lines + figure.height - 1) / figure.height);
   for (int line = 0; line < lines; ++line) {
-    const auto at = static_cast<std::size_t>(line);
+    const auto at = sized(line);
     if (line > 0 && map.group_of_line[at] != map.group_of_line[at - 1]) {
       const std::string y = percent(static_cast<double>(line) / lines);
       figure.plot += fmt::format(

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 
 namespace reel::report {
 
@@ -37,7 +38,7 @@ std::vector<std::vector<Point>> reduce(const std::vector<Point>& points, int col
   const auto cut = [&] {
     if (!lines.back().empty()) lines.emplace_back();
   };
-  const bool whole = points.size() <= 2 * static_cast<std::size_t>(columns);
+  const bool whole = points.size() <= 2 * sized(columns);
   for (std::size_t i = 0; i < points.size();) {
     std::size_t end = i + 1;
     if (!whole) {

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/report/color_map.h"
 #include "reel/report/figure.h"
 
@@ -21,9 +22,7 @@ constexpr int kLow = 140, kMost = 360;  // pixels of height
 
 int rows_of(const HeadMap& map) { return map.layers * map.heads; }
 int columns_of(const HeadMap& map) { return static_cast<int>(map.steps.size()); }
-double value_at(const HeadMap& map, int row, int column) {
-  return map.values[static_cast<std::size_t>(row * columns_of(map) + column)];
-}
+double value_at(const HeadMap& map, int row, int column) { return map.values[sized(row * columns_of(map) + column)]; }
 
 std::string color_at(const HeadMap& map, int row, int column) {
   const double value = value_at(map, row, column);
@@ -61,7 +60,7 @@ std::string draw_titles(const HeadMap& map) {
       out += fmt::format(
           "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"><title>layer {}{}, step {}: {}</title></rect>\n",
           percent(static_cast<double>(column) / columns_of(map)), percent(static_cast<double>(row) / rows_of(map)),
-          width, height, row / map.heads, head, format_count(map.steps[static_cast<std::size_t>(column)]),
+          width, height, row / map.heads, head, format_count(map.steps[sized(column)]),
           format_value(value_at(map, row, column), Unit::kShare));
     }
   }
@@ -86,7 +85,7 @@ std::string draw_labels(const HeadMap& map, int height) {
   for (int i = 0; i < labels; ++i) {
     const int column = labels == 1 ? 0 : i * (columns - 1) / (labels - 1);
     out += fmt::format("<text class=\"tick mid\" x=\"{}\" y=\"100%\" dy=\"17\">{}</text>\n",
-                       percent((column + 0.5) / columns), format_count(map.steps[static_cast<std::size_t>(column)]));
+                       percent((column + 0.5) / columns), format_count(map.steps[sized(column)]));
   }
   return out + "<text class=\"tick mid\" x=\"50%\" y=\"100%\" dy=\"34\">step</text>\n";
 }
@@ -94,7 +93,7 @@ std::string draw_labels(const HeadMap& map, int height) {
 }  // namespace
 
 Html head_map(const HeadMap& map) {
-  REEL_CHECK(map.values.size() == static_cast<std::size_t>(rows_of(map)) * map.steps.size());
+  REEL_CHECK(map.values.size() == sized(rows_of(map)) * map.steps.size());
   Figure figure;
   figure.title = map.title;
   figure.note = map.note;

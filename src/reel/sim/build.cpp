@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/sim/layers.h"
 #include "reel/sim/pipeline.h"
 
@@ -201,7 +202,7 @@ class Stage {
   }
 
   Block forward(std::int64_t chunk, bool gathers) {
-    const auto& items = items_[static_cast<std::size_t>(chunk)];
+    const auto& items = items_[sized(chunk)];
     Tasks tasks(b_, -1);
     if (stages_ > 1 && blocking()) tasks.wait_next(bit(Stream::kSendForward) | bit(Stream::kSendBackward));
     if (!first(chunk)) {
@@ -214,7 +215,7 @@ class Stage {
       if (chunk == 0) gather_all(tasks);
       const auto parts = buckets(items, 2);
       for (std::size_t p = 0; p < parts.size(); ++p) {
-        wait_data(tasks, gathered_later_[static_cast<std::size_t>(chunk)][p]);
+        wait_data(tasks, gathered_later_[sized(chunk)][p]);
         for (std::size_t i = parts[p].first; i < parts[p].second; ++i)
           tasks.append_of_layer(items[i].work->forward, items[i].layer);
       }
@@ -232,8 +233,7 @@ class Stage {
   }
 
   Block backward(std::int64_t chunk, bool reduces) {
-    std::vector<Item> items(items_[static_cast<std::size_t>(chunk)].rbegin(),
-                            items_[static_cast<std::size_t>(chunk)].rend());
+    std::vector<Item> items(items_[sized(chunk)].rbegin(), items_[sized(chunk)].rend());
     Tasks tasks(b_, -1);
     if (stages_ > 1 && blocking()) tasks.wait_next(bit(Stream::kSendForward) | bit(Stream::kSendBackward));
     if (!last(chunk)) {
@@ -317,7 +317,7 @@ class Stage {
 double peak_bytes(const Program& program) {
   double held = program.static_bytes, peak = held;
   for (const Step& step : program.order) {
-    const Block& block = program.blocks[static_cast<std::size_t>(step.block)];
+    const Block& block = program.blocks[sized(step.block)];
     peak = std::max(peak, held + block.needs);
     held += block.keeps;
     peak = std::max(peak, held);
@@ -334,11 +334,11 @@ Built build(const Job& job, const cost::Cluster& cluster, const Measured& measur
   const bool own = !job.model.head_sparsity.empty();
   const bool copies = static_cast<std::int64_t>(job.model.head_sparsity.size()) > job.model.heads;
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>, std::int32_t> programs;
-  w.program_of.resize(static_cast<std::size_t>(job.devices()));
-  std::vector<std::int32_t> of_stage(static_cast<std::size_t>(job.parallel.pipeline), -1);
+  w.program_of.resize(sized(job.devices()));
+  std::vector<std::int32_t> of_stage(sized(job.parallel.pipeline), -1);
   for (std::int64_t rank = 0; rank < job.devices(); ++rank) {
     const Coordinates who = builder.layout.coordinates(rank);
-    std::int32_t* program = &of_stage[static_cast<std::size_t>(who.stage)];
+    std::int32_t* program = &of_stage[sized(who.stage)];
     if (own)
       program =
           &programs
@@ -353,12 +353,11 @@ Built build(const Job& job, const cost::Cluster& cluster, const Measured& measur
       memory.activations = peak_bytes(w.programs.back()) - w.programs.back().static_bytes;
       built.memory.push_back(memory);
     }
-    w.program_of[static_cast<std::size_t>(rank)] = *program;
+    w.program_of[sized(rank)] = *program;
   }
   if (!job.slow_ranks.empty()) {
-    w.slow.assign(static_cast<std::size_t>(job.devices()), 1);
-    for (std::size_t i = 0; i < job.slow_ranks.size(); ++i)
-      w.slow[static_cast<std::size_t>(job.slow_ranks[i])] = job.slow_rank_factors[i];
+    w.slow.assign(sized(job.devices()), 1);
+    for (std::size_t i = 0; i < job.slow_ranks.size(); ++i) w.slow[sized(job.slow_ranks[i])] = job.slow_rank_factors[i];
   }
   built.priced = builder.priced();
   built.extrapolated = builder.extrapolated();

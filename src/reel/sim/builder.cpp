@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 
 namespace reel::sim {
 
@@ -45,7 +46,7 @@ std::int32_t Builder::call(Slot slot, cost::CollectiveOp op, double bytes, doubl
     cost.link = price_of.across ? Link::kNetwork : Link::kNode;
     cost.load = static_cast<std::int32_t>(std::lround(1000 * price_of.load));
     for (const auto kind : {cost::KernelClass::kGemm, cost::KernelClass::kAttention, cost::KernelClass::kMemory}) {
-      cost.slowdown[static_cast<std::size_t>(kind)] =
+      cost.slowdown[sized(kind)] =
           static_cast<std::int32_t>(std::lround(1000 * cost::slowdown(cluster, kind, price_of, measured_.overlap)));
     }
     call.costs.push_back(cost);
@@ -82,8 +83,7 @@ void Tasks::wait_for_host(bool runs_ahead) {
   Picoseconds busy = 0;
   for (const Task& task : tasks_) {
     if (task.stream != Stream::kCompute) continue;
-    busy +=
-        task.call < 0 ? task.duration : b_.workload.calls[static_cast<std::size_t>(task.call)].costs.front().duration;
+    busy += task.call < 0 ? task.duration : b_.workload.calls[sized(task.call)].costs.front().duration;
   }
   const cost::Device& d = b_.cluster.device;
   const double host = static_cast<double>(operations_) * (runs_ahead ? d.issue : std::max(d.issue, d.operation)) +

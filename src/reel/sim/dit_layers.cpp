@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "reel/base/sized.h"
 #include "reel/sim/layers.h"
 
 namespace reel::sim {
@@ -43,7 +44,7 @@ double mean(std::vector<double>::const_iterator begin, std::int64_t count) {
 
 // The sparsity of a layer as the job says it, or the mean of its heads.
 double layer_sparsity(const Model& m, std::int64_t layer) {
-  if (!m.sparsity.empty()) return m.sparsity[m.sparsity.size() == 1 ? 0 : static_cast<std::size_t>(layer)];
+  if (!m.sparsity.empty()) return m.sparsity[m.sparsity.size() == 1 ? 0 : sized(layer)];
   const auto heads = static_cast<std::int64_t>(m.head_sparsity.size());
   return heads == 0 ? 0 : mean(m.head_sparsity.begin(), heads);
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "reel/base/sized.h"
 #include "reel/sim/layers.h"
 
 namespace reel::sim {
@@ -7,7 +8,7 @@ namespace reel::sim {
 namespace {
 
 double sparsity(const Model& m, std::int64_t layer) {
-  if (!m.sparsity.empty()) return m.sparsity[m.sparsity.size() == 1 ? 0 : static_cast<std::size_t>(layer)];
+  if (!m.sparsity.empty()) return m.sparsity[m.sparsity.size() == 1 ? 0 : sized(layer)];
   double sum = 0;
   for (const double s : m.head_sparsity) sum += s;
   return m.head_sparsity.empty() ? 0 : sum / static_cast<double>(m.head_sparsity.size());

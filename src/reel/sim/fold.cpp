@@ -6,6 +6,7 @@
 #include <span>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 
 namespace reel::sim {
 
@@ -17,7 +18,7 @@ class Numbering {
   explicit Numbering(std::size_t width) : width_(width), table_(64, -1) {}
 
   std::int32_t number(std::span<const std::int32_t> row) {
-    if (static_cast<std::size_t>(count_) * 2 >= table_.size()) grow();
+    if (sized(count_) * 2 >= table_.size()) grow();
     std::size_t at = hash(row) & (table_.size() - 1);
     for (; table_[at] >= 0; at = (at + 1) & (table_.size() - 1)) {
       if (std::equal(row.begin(), row.end(), row_of(table_[at]).begin())) return table_[at];
@@ -28,14 +29,12 @@ class Numbering {
   std::int32_t count() const { return count_; }
 
  private:
-  std::span<const std::int32_t> row_of(std::int32_t i) const {
-    return {rows_.data() + static_cast<std::size_t>(i) * width_, width_};
-  }
+  std::span<const std::int32_t> row_of(std::int32_t i) const { return {rows_.data() + sized(i) * width_, width_}; }
   static std::size_t hash(std::span<const std::int32_t> row) {
     std::uint64_t h = 0x9e3779b97f4a7c15ULL;
     for (const std::int32_t value : row)
       h = (h ^ static_cast<std::uint32_t>(value)) * 0xff51afd7ed558ccdULL, h ^= h >> 32;
-    return static_cast<std::size_t>(h);
+    return sized(h);
   }
   void grow() {
     table_.assign(table_.size() * 4, -1);
@@ -60,7 +59,7 @@ std::vector<std::int32_t> group_kinds(const Workload& w, const std::vector<std::
     const Group& group = w.groups[g];
     key.clear();
     for (std::int32_t i = 0; i < group.count; ++i) {
-      const std::int32_t c = class_of[static_cast<std::size_t>(w.members[static_cast<std::size_t>(group.first + i)])];
+      const std::int32_t c = class_of[sized(w.members[sized(group.first + i)])];
       if (group.channel || key.empty() || key.back() != c) key.push_back(c);
     }
     if (!group.channel) {
@@ -74,10 +73,10 @@ std::vector<std::int32_t> group_kinds(const Workload& w, const std::vector<std::
 }
 
 void name_representatives(Folding& folding, std::int32_t classes) {
-  folding.representative.assign(static_cast<std::size_t>(classes), -1);
-  folding.size.assign(static_cast<std::size_t>(classes), 0);
+  folding.representative.assign(sized(classes), -1);
+  folding.size.assign(sized(classes), 0);
   for (std::size_t r = 0; r < folding.class_of.size(); ++r) {
-    const auto c = static_cast<std::size_t>(folding.class_of[r]);
+    const auto c = sized(folding.class_of[r]);
     if (folding.representative[c] < 0) folding.representative[c] = static_cast<std::int32_t>(r);
     ++folding.size[c];
   }
@@ -86,7 +85,7 @@ void name_representatives(Folding& folding, std::int32_t classes) {
 }  // namespace
 
 Folding fold(const Workload& w) {
-  const auto ranks = static_cast<std::size_t>(w.ranks());
+  const auto ranks = sized(w.ranks());
   Folding folding;
   folding.class_of.resize(ranks);
   std::int32_t classes = 0;
@@ -98,7 +97,7 @@ Folding fold(const Workload& w) {
     }
     classes = static_cast<std::int32_t>(first.size());
   }
-  const auto slots = static_cast<std::size_t>(w.slots);
+  const auto slots = sized(w.slots);
   std::vector<std::int32_t> row(slots + 1);
   while (true) {
     const std::vector<std::int32_t> kinds = group_kinds(w, folding.class_of);
@@ -108,7 +107,7 @@ Folding fold(const Workload& w) {
       row[0] = folding.class_of[r];
       for (std::size_t s = 0; s < slots; ++s) {
         const std::int32_t g = w.group_of[r * slots + s];
-        row[s + 1] = g < 0 ? -1 : kinds[static_cast<std::size_t>(g)];
+        row[s + 1] = g < 0 ? -1 : kinds[sized(g)];
       }
       next[r] = numbering.number(row);
     }
@@ -123,7 +122,7 @@ Folding fold(const Workload& w) {
 
 Folding unfolded(const Workload& w) {
   Folding folding;
-  folding.class_of.resize(static_cast<std::size_t>(w.ranks()));
+  folding.class_of.resize(sized(w.ranks()));
   std::iota(folding.class_of.begin(), folding.class_of.end(), 0);
   name_representatives(folding, w.ranks());
   folding.merge = false;

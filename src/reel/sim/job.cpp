@@ -6,6 +6,7 @@
 #include <set>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/files/nearest.h"
 
 namespace reel::sim {
@@ -76,7 +77,7 @@ std::optional<Problem> fill_model(Model& m) {
   }
   if (m.moe())
     return Problem{"model.experts", "model.experts: a dit has none", "remove the key, or use kind = \"gpt\""};
-  const auto layers = static_cast<std::size_t>(m.layers);
+  const auto layers = sized(m.layers);
   if (m.sparsity.size() > 1 && m.sparsity.size() != layers) {
     return Problem{"model.sparsity",
                    fmt::format("model.sparsity has {} numbers for {} layers", m.sparsity.size(), layers),

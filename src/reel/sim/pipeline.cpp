@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 
 namespace reel::sim {
 
@@ -22,7 +23,7 @@ std::vector<Turn> pipeline_order(std::int64_t stage, std::int64_t stages, std::i
   if (interleave > 1) ahead = micro_batches == stages ? total : 2 * ahead + (interleave - 1) * stages;
   ahead = std::min(ahead, total);
   std::vector<Turn> order;
-  order.reserve(static_cast<std::size_t>(2 * total));
+  order.reserve(sized(2 * total));
   for (std::int64_t k = 0; k < ahead; ++k) order.push_back(pass(k, true));
   for (std::int64_t k = ahead; k < total; ++k) {
     order.push_back(pass(k, true));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 
 namespace reel::sim {
 
@@ -24,9 +25,8 @@ Placement::Placement(const Job& job, const cost::Cluster& cluster)
   moe_ = job.model.moe();
   embedding_ = !dit && job.model.tied && pipeline_ > 1;
   if (!job.slow_links.empty()) {
-    slow_.assign(static_cast<std::size_t>(devices_), 1);
-    for (std::size_t i = 0; i < job.slow_links.size(); ++i)
-      slow_[static_cast<std::size_t>(job.slow_links[i])] = job.slow_link_factors[i];
+    slow_.assign(sized(devices_), 1);
+    for (std::size_t i = 0; i < job.slow_links.size(); ++i) slow_[sized(job.slow_links[i])] = job.slow_link_factors[i];
   }
 }
 
@@ -54,7 +54,7 @@ Spread Placement::place(const std::vector<std::int64_t>& ranks) const {
   if (placement.per_node < placement.devices)
     placement.sharing = std::max<std::int64_t>(1, std::min(per_node_, devices_) / placement.per_node);
   for (const std::int64_t rank : ranks) {
-    if (!slow_.empty()) placement.slow = std::max(placement.slow, slow_[static_cast<std::size_t>(rank)]);
+    if (!slow_.empty()) placement.slow = std::max(placement.slow, slow_[sized(rank)]);
   }
   return placement;
 }
@@ -73,39 +73,38 @@ void Placement::add_group(Workload& w, Slot slot, const std::vector<std::int64_t
                       static_cast<std::int32_t>(ranks.size()), false});
   for (const std::int64_t rank : ranks) {
     w.members.push_back(static_cast<std::int32_t>(rank));
-    w.group_of[static_cast<std::size_t>(rank * kSlots + slot)] = id;
+    w.group_of[sized(rank * kSlots + slot)] = id;
   }
 }
 
 // to[rank]: whom it sends to; -1: nobody.
 void Placement::add_channels(Workload& w, Slot out, Slot in, const std::vector<std::int64_t>& to) {
-  std::vector<std::int64_t> leaving(static_cast<std::size_t>((devices_ + per_node_ - 1) / per_node_), 0);
+  std::vector<std::int64_t> leaving(sized((devices_ + per_node_ - 1) / per_node_), 0);
   const auto crosses = [&](std::int64_t a, std::int64_t b) { return a / per_node_ != b / per_node_; };
   for (std::int64_t r = 0; r < devices_; ++r) {
-    const std::int64_t peer = to[static_cast<std::size_t>(r)];
-    if (peer >= 0 && crosses(r, peer)) ++leaving[static_cast<std::size_t>(r / per_node_)];
+    const std::int64_t peer = to[sized(r)];
+    if (peer >= 0 && crosses(r, peer)) ++leaving[sized(r / per_node_)];
   }
   for (std::int64_t r = 0; r < devices_; ++r) {
-    const std::int64_t peer = to[static_cast<std::size_t>(r)];
+    const std::int64_t peer = to[sized(r)];
     if (peer < 0) continue;
     Spread placement{2, 2, 1, 1};
-    if (crosses(r, peer)) placement.per_node = 1, placement.sharing = leaving[static_cast<std::size_t>(r / per_node_)];
-    if (!slow_.empty())
-      placement.slow = std::max(slow_[static_cast<std::size_t>(r)], slow_[static_cast<std::size_t>(peer)]);
+    if (crosses(r, peer)) placement.per_node = 1, placement.sharing = leaving[sized(r / per_node_)];
+    if (!slow_.empty()) placement.slow = std::max(slow_[sized(r)], slow_[sized(peer)]);
     const auto id = static_cast<std::int32_t>(w.groups.size());
     w.groups.push_back({variant(out, placement), static_cast<std::int32_t>(w.members.size()), 2, true});
     w.members.push_back(static_cast<std::int32_t>(r));
     w.members.push_back(static_cast<std::int32_t>(peer));
-    w.group_of[static_cast<std::size_t>(r * kSlots + out)] = id;
-    w.group_of[static_cast<std::size_t>(peer * kSlots + in)] = id;
+    w.group_of[sized(r * kSlots + out)] = id;
+    w.group_of[sized(peer * kSlots + in)] = id;
   }
   spreads_[in] = spreads_[out];
 }
 
 void Placement::add_groups(Workload& w) {
   w.slots = kSlots;
-  w.group_of.assign(static_cast<std::size_t>(devices_ * kSlots), -1);
-  w.members.reserve(static_cast<std::size_t>(devices_) * 8);
+  w.group_of.assign(sized(devices_ * kSlots), -1);
+  w.members.reserve(sized(devices_) * 8);
   std::vector<std::int64_t> ranks;
   // member(r, i): member i of the group of rank r.
   const auto groups = [&](Slot slot, std::int64_t size, const auto& member) {
@@ -146,18 +145,18 @@ void Placement::add_groups(Workload& w) {
       add_group(w, kEmbeddingSlot, ranks);
     }
   }
-  std::vector<std::int64_t> to(static_cast<std::size_t>(devices_));
+  std::vector<std::int64_t> to(sized(devices_));
   if (pipeline_ > 1) {  // around: interleaved chunks go from the last stage to the first
-    for (std::int64_t r = 0; r < devices_; ++r) to[static_cast<std::size_t>(r)] = (r + stage) % devices_;
+    for (std::int64_t r = 0; r < devices_; ++r) to[sized(r)] = (r + stage) % devices_;
     add_channels(w, kForwardOut, kForwardIn, to);
-    for (std::int64_t r = 0; r < devices_; ++r) to[static_cast<std::size_t>(r)] = (r + devices_ - stage) % devices_;
+    for (std::int64_t r = 0; r < devices_; ++r) to[sized(r)] = (r + devices_ - stage) % devices_;
     add_channels(w, kBackwardOut, kBackwardIn, to);
   }
   if (rings_) {
     for (std::int64_t r = 0; r < devices_; ++r) {
       Coordinates c = coordinates(r);
       c.piece = (c.piece + ulysses_) % context_;
-      to[static_cast<std::size_t>(r)] = rank(c);
+      to[sized(r)] = rank(c);
     }
     add_channels(w, kRingOut, kRingIn, to);
   }

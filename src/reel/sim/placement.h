@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "reel/base/sized.h"
 #include "reel/cost/cluster.h"
 #include "reel/cost/collective.h"
 #include "reel/sim/job.h"
@@ -51,7 +52,7 @@ class Placement {
 
   // Adds groups, members and group_of for all ranks; the spreads are known afterwards.
   void add_groups(Workload& workload);
-  const std::vector<Spread>& spreads(Slot slot) const { return spreads_[static_cast<std::size_t>(slot)]; }
+  const std::vector<Spread>& spreads(Slot slot) const { return spreads_[sized(slot)]; }
 
  private:
   std::int64_t rank(const Coordinates& at) const;

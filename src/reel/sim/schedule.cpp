@@ -4,6 +4,7 @@
 #include <map>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 
 namespace reel::sim {
 
@@ -81,10 +82,10 @@ Merged merge(const Workload& w, const Folding& folding, const Meetings& meetings
       for (std::size_t i = moving.size(); idle > 0 && i > 0; --i) {
         const auto& [from, to] = moving[i - 1];
         const Picoseconds moved = std::max<Picoseconds>(0, std::min(to, ready) - std::max(from, now));
-        merged.sum[static_cast<std::size_t>(Category::kContext)] += moved;
+        merged.sum[sized(Category::kContext)] += moved;
         idle -= moved;
       }
-      merged.sum[static_cast<std::size_t>(Category::kBubble)] += idle;
+      merged.sum[sized(Category::kBubble)] += idle;
       Picoseconds time = 0;
       if (task->kind == Kind::kCompute) {
         time = compute_time(*task, slow);
@@ -92,7 +93,7 @@ Merged merge(const Workload& w, const Folding& folding, const Meetings& meetings
         const std::int32_t meeting = meetings.of(c, w.calls[at(task->call)].slot);
         if (task->kind != Kind::kCollective || meetings.ends[at(meeting)] != 1) return merged;
         const CallCost& cost = call_cost(w, folding, c, *task);
-        const auto link = static_cast<std::size_t>(cost.link);
+        const auto link = sized(cost.link);
         if (cost.load > 0) {
           if (ringing[link] > ready) return merged;  // they would share the link
           merged.links |= bit(cost.link);
@@ -100,7 +101,7 @@ Merged merge(const Workload& w, const Folding& folding, const Meetings& meetings
         }
         time = cost.duration;
       }
-      merged.sum[static_cast<std::size_t>(task->category)] += time;
+      merged.sum[sized(task->category)] += time;
       now = ready + time;
     } else if (task->stream == Stream::kRingSend && sending < 0) {
       const std::int32_t slot = w.calls[at(task->call)].slot;
@@ -113,8 +114,8 @@ Merged merge(const Workload& w, const Folding& folding, const Meetings& meetings
       merged.links |= bit(way);
     } else if (task->stream == Stream::kRingReceive && sending >= 0) {
       const Picoseconds start = std::max(ready, sending), stop = start + length;
-      if (taken[static_cast<std::size_t>(way)] > start) return merged;
-      ringing[static_cast<std::size_t>(way)] = stop;
+      if (taken[sized(way)] > start) return merged;
+      ringing[sized(way)] = stop;
       moving.emplace_back(start, stop);
       ends[at(Stream::kRingSend)] = ends[at(Stream::kRingReceive)] = stop;
       sending = -1;

@@ -7,13 +7,14 @@
 #include <memory>
 #include <vector>
 
+#include "reel/base/sized.h"
 #include "reel/sim/fold.h"
 #include "reel/sim/workload.h"
 
 namespace reel::sim {
 
-inline std::size_t at(Stream stream) { return static_cast<std::size_t>(stream); }
-inline std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
+inline std::size_t at(Stream stream) { return sized(stream); }
+inline std::size_t at(std::int32_t index) { return sized(index); }
 
 // Groups with each class once. A channel has two ends, also where both are of one class.
 struct Meetings {

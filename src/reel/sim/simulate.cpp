@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/base/timer.h"
 #include "reel/sim/layers.h"
 
@@ -63,7 +64,7 @@ std::array<double, 3> kernel_seconds(const Program& program, std::int32_t name) 
   }
   std::array<double, 3> result{};
   for (const Step& step : program.order) {
-    for (std::size_t i = 0; i < 3; ++i) result[i] += seconds(of_block[static_cast<std::size_t>(step.block)][i]);
+    for (std::size_t i = 0; i < 3; ++i) result[i] += seconds(of_block[sized(step.block)][i]);
   }
   return result;
 }
@@ -77,7 +78,7 @@ double busy(const Workload& w, const Block& block) {
       sum += seconds(task.duration);
       continue;
     }
-    const auto& costs = w.calls[static_cast<std::size_t>(task.call)].costs;
+    const auto& costs = w.calls[sized(task.call)].costs;
     const auto best = std::min_element(costs.begin(), costs.end(),
                                        [](const CallCost& a, const CallCost& b) { return a.duration < b.duration; });
     sum += seconds(best->duration);
@@ -141,15 +142,14 @@ void check_length(const Workload& w) {
       for (const Task& task : block.tasks) {
         double length = slow * seconds(task.duration);
         if (task.call >= 0) {
-          for (const CallCost& cost : w.calls[static_cast<std::size_t>(task.call)].costs)
+          for (const CallCost& cost : w.calls[sized(task.call)].costs)
             length = std::max(length, seconds(cost.duration));
         }
-        if (length > kMostTask)
-          refuse(fmt::format("'{}' would take {:.0f} s", w.names[static_cast<std::size_t>(task.name)], length));
+        if (length > kMostTask) refuse(fmt::format("'{}' would take {:.0f} s", w.names[sized(task.name)], length));
         total += length;
       }
     }
-    for (const Step& step : program.order) sum += of_block[static_cast<std::size_t>(step.block)];
+    for (const Step& step : program.order) sum += of_block[sized(step.block)];
   }
   if (sum > kMostSeconds) refuse(fmt::format("a step would take up to {:.0f} days", sum / 86400));
 }
@@ -185,8 +185,8 @@ Result simulate(const Job& job, const cost::Cluster& cluster, const Options& opt
   check_length(w);
   const Folding folding = options.fold ? fold(w) : unfolded(w);
   const Timeline timeline = run(w, folding);
-  const ClassTime& critical = timeline.classes[static_cast<std::size_t>(timeline.critical)];
-  result.critical_rank = folding.representative[static_cast<std::size_t>(timeline.critical)];
+  const ClassTime& critical = timeline.classes[sized(timeline.critical)];
+  result.critical_rank = folding.representative[sized(timeline.critical)];
   result.step_seconds = seconds(timeline.end);
   result.breakdown = critical.breakdown;
   result.beside_seconds = seconds(critical.beside);
@@ -198,9 +198,7 @@ Result simulate(const Job& job, const cost::Cluster& cluster, const Options& opt
   const auto& gemm = cluster.device.gemm;
   const double peak = job.precision == "fp8" && gemm.peak_fp8 > 0 ? gemm.peak_fp8 : gemm.peak_bf16;
   result.model_flops_utilisation = model_flops(job) / (result.step_seconds * devices * peak);
-  say_trust(result, w,
-            w.programs[static_cast<std::size_t>(w.program_of[static_cast<std::size_t>(result.critical_rank)])],
-            cluster);
+  say_trust(result, w, w.programs[sized(w.program_of[sized(result.critical_rank)])], cluster);
   result.extrapolated =
       built.priced == 0 ? 0 : static_cast<double>(built.extrapolated) / static_cast<double>(built.priced);
   say_error(result, job, cluster, result.trust[kHostTrust].seconds);
@@ -221,13 +219,12 @@ Outlook look_ahead(const Job& job, const cost::Cluster& cluster, const Options& 
     std::vector<double> of_block;
     for (const Block& block : program.blocks) of_block.push_back(busy(w, block));
     double sum = 0;
-    for (const Step& step : program.order) sum += of_block[static_cast<std::size_t>(step.block)];
+    for (const Step& step : program.order) sum += of_block[sized(step.block)];
     const bool stages = static_cast<std::int64_t>(w.programs.size()) == job.parallel.pipeline;
     least = std::max(least, sum + (stages ? way : 0));
     // the first pass is the first chunk's forward, the last but the optimizer its backward
     const std::size_t last = program.order.size() - 2;
-    way += of_block[static_cast<std::size_t>(program.order.front().block)] +
-           of_block[static_cast<std::size_t>(program.order[last].block)];
+    way += of_block[sized(program.order.front().block)] + of_block[sized(program.order[last].block)];
   }
   outlook.least_seconds = least * (1 - 1e-9);  // sums of doubles, not of picoseconds: never above the step
   return outlook;

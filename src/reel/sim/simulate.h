@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "reel/base/sized.h"
 #include "reel/cost/cluster.h"
 #include "reel/sim/build.h"
 #include "reel/sim/job.h"
@@ -46,7 +47,7 @@ struct Result {
   std::optional<Price> price;  // where Options has one
   double simulate_seconds = 0;
 
-  double breakdown_seconds(Category category) const { return seconds(breakdown[static_cast<std::size_t>(category)]); }
+  double breakdown_seconds(Category category) const { return seconds(breakdown[sized(category)]); }
 };
 
 struct Options {

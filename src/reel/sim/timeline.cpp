@@ -6,6 +6,7 @@
 #include <queue>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/sim/schedule.h"
 
 namespace reel::sim {
@@ -158,8 +159,8 @@ class Engine {
     if (gap > 0) {
       const Lane& other = run.lanes[at(lane.blocked_on)];
       const Picoseconds moving = std::min(gap, busy(other) - run.busy_then);
-      run.time.breakdown[static_cast<std::size_t>(stream_category(lane.blocked_on))] += moving;
-      run.time.breakdown[static_cast<std::size_t>(Category::kBubble)] += gap - moving;
+      run.time.breakdown[sized(stream_category(lane.blocked_on))] += moving;
+      run.time.breakdown[sized(Category::kBubble)] += gap - moving;
     }
     run.idle_since = now_;
   }
@@ -339,8 +340,8 @@ class Engine {
       if (code.merged) {
         for (std::size_t i = 0; i < kCategories; ++i) sum[i] += code.breakdown[i];
       } else {
-        sum[static_cast<std::size_t>(Category::kBubble)] += lane.start - lane.arrived;
-        sum[static_cast<std::size_t>(task.category)] += now_ - lane.start;
+        sum[sized(Category::kBubble)] += lane.start - lane.arrived;
+        sum[sized(task.category)] += now_ - lane.start;
       }
       if (task.kind == Kind::kCompute) advance(run, true);
     } else {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/trace/chrome.h"
 
 namespace reel::sim {
@@ -15,7 +16,7 @@ std::string arguments(const Task& task, const Span& span, const Workload& w) {
   if (span.micro_batch >= 0) add(fmt::format("\"micro_batch\":{}", span.micro_batch));
   if (task.layer >= 0) add(fmt::format("\"layer\":{}", task.layer));
   if (task.call >= 0) {
-    add(fmt::format("\"bytes\":{}", w.calls[static_cast<std::size_t>(task.call)].bytes));
+    add(fmt::format("\"bytes\":{}", w.calls[sized(task.call)].bytes));
     add(fmt::format("\"waited_us\":{}", static_cast<double>(span.start - span.arrived) * 1e-6));
   }
   return text;
@@ -31,9 +32,9 @@ void write_memory(trace::ChromeWriter& writer, std::int64_t rank, const Program&
   count(0, held);
   std::size_t at = 0;
   for (const Step& step : program.order) {
-    const Block& block = program.blocks[static_cast<std::size_t>(step.block)];
-    const auto tasks = static_cast<std::size_t>(std::count_if(
-        block.tasks.begin(), block.tasks.end(), [](const Task& t) { return t.stream == Stream::kCompute; }));
+    const Block& block = program.blocks[sized(step.block)];
+    const auto tasks = sized(std::count_if(block.tasks.begin(), block.tasks.end(),
+                                           [](const Task& t) { return t.stream == Stream::kCompute; }));
     if (tasks == 0) continue;
     REEL_CHECK(at + tasks <= spans.size());
     count(spans[at]->start, held + block.needs);
@@ -57,25 +58,23 @@ void write_trace(const Job& job, const cost::Cluster& cluster, const Options& op
       throw Error(fmt::format("there is no rank {} to trace", rank), fmt::format("ranks are 0 to {}", w.ranks() - 1));
     }
   }
-  std::vector<std::vector<const Span*>> of_class(static_cast<std::size_t>(folding.classes()));
-  for (const Span& span : timeline.spans) of_class[static_cast<std::size_t>(span.of)].push_back(&span);
+  std::vector<std::vector<const Span*>> of_class(sized(folding.classes()));
+  for (const Span& span : timeline.spans) of_class[sized(span.of)].push_back(&span);
   write_file_atomically(path, [&](FileWriter& file) {
     trace::ChromeWriter writer(file);
     for (const std::int64_t rank : ranks) {
-      const auto c = static_cast<std::size_t>(folding.class_of[static_cast<std::size_t>(rank)]);
-      const Program& program = w.programs[static_cast<std::size_t>(w.program_of[static_cast<std::size_t>(rank)])];
+      const auto c = sized(folding.class_of[sized(rank)]);
+      const Program& program = w.programs[sized(w.program_of[sized(rank)])];
       writer.name_process(rank, fmt::format("rank {} (simulated; {} like it)", rank, folding.size[c]));
       std::array<bool, kStreams> named{};
       std::vector<const Span*> compute;
       for (const Span* span : of_class[c]) {
-        const auto stream = static_cast<std::size_t>(span->stream);
+        const auto stream = sized(span->stream);
         if (!named[stream]) writer.name_thread(rank, static_cast<std::int64_t>(stream), stream_name(span->stream));
         named[stream] = true;
-        const Task& task =
-            program.blocks[static_cast<std::size_t>(span->block)].tasks[static_cast<std::size_t>(span->task)];
+        const Task& task = program.blocks[sized(span->block)].tasks[sized(span->task)];
         writer.slice({rank, static_cast<std::int64_t>(stream), span->start, span->end - span->start,
-                      w.names[static_cast<std::size_t>(task.name)], category_name(task.category),
-                      arguments(task, *span, w)});
+                      w.names[sized(task.name)], category_name(task.category), arguments(task, *span, w)});
         if (span->stream == Stream::kCompute) compute.push_back(span);
       }
       write_memory(writer, rank, program, compute);

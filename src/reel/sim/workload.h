@@ -19,6 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "reel/base/sized.h"
+
 namespace reel::sim {
 
 using Picoseconds = std::int64_t;
@@ -129,7 +131,7 @@ struct Workload {
 
   std::int32_t ranks() const { return static_cast<std::int32_t>(program_of.size()); }
   std::int32_t group(std::int32_t rank, std::int32_t slot) const {
-    return group_of[static_cast<std::size_t>(rank) * static_cast<std::size_t>(slots) + static_cast<std::size_t>(slot)];
+    return group_of[sized(rank) * sized(slots) + sized(slot)];
   }
 };
 

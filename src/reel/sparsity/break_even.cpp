@@ -7,6 +7,7 @@
 #include "reel/attention/random_problem.h"
 #include "reel/attention/select.h"
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/base/timer.h"
 #include "reel/files/csv.h"
 #include "reel/kernels/cpu.h"
@@ -22,8 +23,8 @@ struct Problem : attention::RandomProblem {
   Buffer<float> low_q, low_k;
 
   Problem(std::int64_t heads, std::int64_t tokens, std::int64_t head_dim) : RandomProblem(heads, tokens, head_dim) {
-    low_q = Buffer<float>(static_cast<std::size_t>(heads * tokens / kGroup * kSamples * kRank));
-    low_k = Buffer<float>(static_cast<std::size_t>(heads * tokens * kRank));
+    low_q = Buffer<float>(sized(heads * tokens / kGroup * kSamples * kRank));
+    low_k = Buffer<float>(sized(heads * tokens * kRank));
     Random(5).fill_normal(low_q);
     Random(6).fill_normal(low_k);
   }

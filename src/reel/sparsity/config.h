@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "reel/base/sized.h"
 #include "reel/files/settings.h"
 #include "reel/lists/controls.h"
 
@@ -28,9 +29,7 @@ struct SparsityConfig {
 
   bool on() const { return mode != "off"; }
   // The share of keys that the run file asks for in this layer; 0: as many as the mass needs.
-  double asked_keys(std::int64_t layer) const {
-    return layer_keys.empty() ? keys : layer_keys[static_cast<std::size_t>(layer)];
-  }
+  double asked_keys(std::int64_t layer) const { return layer_keys.empty() ? keys : layer_keys[sized(layer)]; }
   bool always_dense(std::int64_t layer) const {
     return std::find(dense_layers.begin(), dense_layers.end(), layer) != dense_layers.end();
   }

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "reel/base/sized.h"
 #include "reel/lists/ordered_lists.h"
 #include "reel/sparsity/state.h"
 #include "reel/sparsity/tiles.h"
@@ -30,9 +31,7 @@ class Controller {
   };
   Controller(const SparsityConfig& config, const predict::ModelHeads& shape, const Options& options);
 
-  const Head& head(int layer, std::int64_t h) const {
-    return state_.heads[static_cast<std::size_t>(layer * shape_.heads + h)];
-  }
+  const Head& head(int layer, std::int64_t h) const { return state_.heads[sized(layer * shape_.heads + h)]; }
   const predict::ModelHeads& shape() const { return shape_; }
   const SparsityConfig& config() const { return config_; }
   const BreakEven& break_even() const { return state_.break_even; }

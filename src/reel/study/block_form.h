@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "reel/base/sized.h"
 #include "reel/lists/key_lists.h"
 #include "reel/study/chosen_lists.h"
 
@@ -27,9 +28,8 @@ struct BlockForm {
   std::int64_t rows() const { return static_cast<std::int64_t>(row_starts.size()) - 1; }
   std::int64_t column_count() const { return static_cast<std::int64_t>(column_starts.size()) - 1; }
   std::span<const std::int32_t> row(std::int64_t b, std::int64_t h, std::int64_t r) const {
-    const auto i = static_cast<std::size_t>((b * heads + h) * rows() + r);
-    return std::span(columns).subspan(static_cast<std::size_t>(offsets[i]),
-                                      static_cast<std::size_t>(offsets[i + 1] - offsets[i]));
+    const auto i = sized((b * heads + h) * rows() + r);
+    return std::span(columns).subspan(sized(offsets[i]), sized(offsets[i + 1] - offsets[i]));
   }
   double density() const;  // pairs in the blocks over all pairs
 };

@@ -132,10 +132,9 @@ Exported export_flex(const ExportInput& in) {
 void refuse_empty_rows(const BlockForm& form, const char* kernel) {
   for (std::size_t i = 0; i + 1 < form.offsets.size(); ++i) {
     if (form.offsets[i + 1] > form.offsets[i]) continue;
-    const auto rows = static_cast<std::size_t>(form.rows());
-    throw Error(
-        fmt::format("query block {} of head {} has no keys", i % rows, i / rows % static_cast<std::size_t>(form.heads)),
-        fmt::format("{} divides by the sum over a row's keys: give every group at least one", kernel));
+    const auto rows = sized(form.rows());
+    throw Error(fmt::format("query block {} of head {} has no keys", i % rows, i / rows % sized(form.heads)),
+                fmt::format("{} divides by the sum over a row's keys: give every group at least one", kernel));
   }
 }
 

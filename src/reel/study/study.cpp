@@ -229,7 +229,7 @@ HeadStudy study_head(const StudyInput& in, Threads& threads) {
     Random(in.seed, 3 + static_cast<std::uint64_t>(g)).fill_uniform(random);
     judge("random", random);
     for (BlockStudy& block : study.blocks) {
-      const std::vector<float> sums = predict::block_sums(group.weights(), static_cast<std::size_t>(block.keys));
+      const std::vector<float> sums = predict::block_sums(group.weights(), sized(block.keys));
       block.covered += predict::mass_of_keys(sums, {}, in.size * tokens / block.keys) / of;
       block.needed += std::min(1.0, predict::keys_for_mass(sums, {}, in.mass) * block.keys / tokens) / of;
     }

@@ -1,3 +1,4 @@
+#include "reel/base/sized.h"
 #include "reel/kernels/elementwise.h"
 #include "reel/kernels/gemm.h"
 #include "reel/tape/operations.h"
@@ -89,7 +90,7 @@ void activation_backward(Tape& tape, Activation kind, const Tensor& before, cons
 Sizes sizes(const Shape& x, const Parameter& w, const Parameter* b) {
   const std::int64_t in = x.back(), rows = elements(x) / in;
   REEL_CHECK(w.size() == in * w.shape[0] && (b == nullptr || b->size() == w.shape[0]));
-  return {static_cast<std::size_t>(rows), static_cast<std::size_t>(in), static_cast<std::size_t>(w.shape[0])};
+  return {sized(rows), sized(in), sized(w.shape[0])};
 }
 
 Shape with_width(Shape shape, const Sizes& s) {

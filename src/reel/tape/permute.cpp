@@ -2,6 +2,7 @@
 #include <array>
 #include <cstring>
 
+#include "reel/base/sized.h"
 #include "reel/kernels/elementwise.h"
 #include "reel/tape/operations.h"
 
@@ -59,7 +60,7 @@ void copy(const Copy& whole, const float* from, float* to, Threads& threads,
       if (write == kernels::Write::kAdd) {
         for (std::int64_t i = 0; i < inner; ++i) target[i * inner_to] += source[i * inner_from];
       } else if (inner_from == 1 && inner_to == 1) {
-        std::memcpy(target, source, static_cast<std::size_t>(inner) * sizeof(float));
+        std::memcpy(target, source, sized(inner) * sizeof(float));
       } else {
         for (std::int64_t i = 0; i < inner; ++i) target[i * inner_to] = source[i * inner_from];
       }
@@ -98,14 +99,14 @@ Tensor permute(Tape& tape, const Tensor& x, const std::vector<int>& order) {
   Shape shape, from;
   for (const int axis : order) {
     shape.push_back(x.dim(axis));
-    from.push_back(strides[static_cast<std::size_t>(axis)]);
+    from.push_back(strides[sized(axis)]);
   }
   Copy c{shape, from, contiguous_strides(shape)};
   return strided_copy(tape, x, std::move(shape), std::move(c), "permute");
 }
 
 Tensor slice(Tape& tape, const Tensor& x, int axis, std::int64_t first, std::int64_t count) {
-  const std::size_t at = static_cast<std::size_t>(axis < 0 ? axis + static_cast<int>(x.shape().size()) : axis);
+  const std::size_t at = sized(axis < 0 ? axis + static_cast<int>(x.shape().size()) : axis);
   REEL_CHECK(first >= 0 && count >= 0 && first + count <= x.shape()[at]);
   Shape shape = x.shape();
   shape[at] = count;
@@ -126,7 +127,7 @@ Tensor concatenate(Tape& tape, const std::vector<Tensor>& parts, int axis) {
   REEL_CHECK(!parts.empty());
   if (parts.size() == 1) return parts[0];
   Shape shape = parts[0].shape();
-  const std::size_t at = static_cast<std::size_t>(axis < 0 ? axis + static_cast<int>(shape.size()) : axis);
+  const std::size_t at = sized(axis < 0 ? axis + static_cast<int>(shape.size()) : axis);
   shape[at] = 0;
   bool wanted = false;
   for (const Tensor& part : parts) {
@@ -162,7 +163,7 @@ Tensor concatenate(Tape& tape, const std::vector<Tensor>& parts, int axis) {
 
 Tensor pad(Tape& tape, const Tensor& x, int axis, std::int64_t count) {
   if (count == 0) return x;
-  const std::size_t at = static_cast<std::size_t>(axis < 0 ? axis + static_cast<int>(x.shape().size()) : axis);
+  const std::size_t at = sized(axis < 0 ? axis + static_cast<int>(x.shape().size()) : axis);
   Shape shape = x.shape();
   shape[at] += count;
   const Copy c{x.shape(), contiguous_strides(x.shape()), contiguous_strides(shape)};

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/kernels/reference.h"
 #include "reel/lists/key_lists.h"
 #include "reel/tape/operations.h"
@@ -22,13 +23,13 @@ struct Array {
   Shape shape;
   std::vector<double> values;
 
-  explicit Array(Shape s) : shape(std::move(s)), values(static_cast<std::size_t>(elements(shape))) {}
+  explicit Array(Shape s) : shape(std::move(s)), values(sized(elements(shape))) {}
   Array(Shape s, std::vector<double> v) : shape(std::move(s)), values(std::move(v)) {}
 
   std::int64_t width() const { return shape.back(); }
   std::int64_t rows() const { return elements(shape) / shape.back(); }
   std::span<const double> row(std::int64_t i) const {
-    return std::span(values).subspan(static_cast<std::size_t>(i * width()), static_cast<std::size_t>(width()));
+    return std::span(values).subspan(sized(i * width()), sized(width()));
   }
   double& at(const Shape& index) { return values[offset(index)]; }
   double at(const Shape& index) const { return values[offset(index)]; }
@@ -38,7 +39,7 @@ struct Array {
       REEL_CHECK(index[i] >= 0 && index[i] < shape[i]);
       flat = flat * shape[i] + index[i];
     }
-    return static_cast<std::size_t>(flat);
+    return sized(flat);
   }
 };
 
@@ -47,8 +48,8 @@ inline void for_each_index(const Shape& shape, const std::function<void(const Sh
   Shape index(shape.size());
   for (std::int64_t i = 0; i < elements(shape); ++i) {
     for (std::int64_t axis = static_cast<std::int64_t>(shape.size()), rest = i; axis-- > 0;) {
-      index[static_cast<std::size_t>(axis)] = rest % shape[static_cast<std::size_t>(axis)];
-      rest /= shape[static_cast<std::size_t>(axis)];
+      index[sized(axis)] = rest % shape[sized(axis)];
+      rest /= shape[sized(axis)];
     }
     f(index);
   }
@@ -82,7 +83,7 @@ inline Array linear(const Array& x, const Array& w, const Array* b, Activation k
   return activation(kind, by_rows(std::move(shape), [&](std::int64_t i) {
                       std::vector<double> y;
                       for (std::int64_t o = 0; o < flat.shape[0]; ++o) {
-                        double sum = b == nullptr ? 0.0 : b->values[static_cast<std::size_t>(o)];
+                        double sum = b == nullptr ? 0.0 : b->values[sized(o)];
                         for (std::int64_t c = 0; c < x.width(); ++c) sum += x.row(i)[c] * flat.row(o)[c];
                         y.push_back(sum);
                       }
@@ -103,7 +104,7 @@ inline Array scale(double factor, Array x) {
 
 inline Array gather_rows(const Array& x, const std::vector<std::int32_t>& index) {
   return by_rows({static_cast<std::int64_t>(index.size()), x.width()}, [&](std::int64_t i) {
-    const auto row = x.row(index[static_cast<std::size_t>(i)]);
+    const auto row = x.row(index[sized(i)]);
     return std::vector<double>(row.begin(), row.end());
   });
 }
@@ -206,7 +207,7 @@ inline Array attention(const Array& q, const Array& k, const Array& v, const lis
 inline Array attention_packed(const Array& q, const Array& k, const Array& v, const std::vector<std::int64_t>& starts) {
   const std::int64_t queries = q.shape[1], heads = q.shape[2];
   return by_rows(q.shape, [&](std::int64_t i) {
-    const std::size_t b = static_cast<std::size_t>(i / heads / queries);
+    const std::size_t b = sized(i / heads / queries);
     std::vector<std::int64_t> tokens;
     for (std::int64_t j = starts[b]; j < starts[b + 1]; ++j) tokens.push_back(j * heads + i % heads);
     return attend(q.row(i), k, v, tokens);
@@ -215,11 +216,11 @@ inline Array attention_packed(const Array& q, const Array& k, const Array& v, co
 
 inline Array permute(const Array& x, const std::vector<int>& order) {
   Shape shape;
-  for (const int axis : order) shape.push_back(x.shape[static_cast<std::size_t>(axis)]);
+  for (const int axis : order) shape.push_back(x.shape[sized(axis)]);
   Array y(shape);
   for_each_index(shape, [&](const Shape& index) {
     Shape from(index.size());
-    for (std::size_t i = 0; i < index.size(); ++i) from[static_cast<std::size_t>(order[i])] = index[i];
+    for (std::size_t i = 0; i < index.size(); ++i) from[sized(order[i])] = index[i];
     y.at(index) = x.at(from);
   });
   return y;

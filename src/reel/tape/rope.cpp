@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/kernels/elementwise.h"
 #include "reel/tape/operations.h"
 
@@ -14,13 +15,11 @@ Tensor rope(Tape& tape, const Tensor& x, const std::shared_ptr<const kernels::Ro
   REEL_CHECK(x.dim(-3) == tokens || x.dim(-3) % angles->period == 0);
   // Heads [first, first + count) of every token.
   const auto part = [=](const Tensor& t, std::int64_t first, std::int64_t count) {
-    return kernels::Rows(t.data() + first * head_dim, static_cast<std::size_t>(tokens),
-                         static_cast<std::size_t>(count * head_dim), static_cast<std::size_t>(heads * head_dim));
+    return kernels::Rows(t.data() + first * head_dim, sized(tokens), sized(count * head_dim), sized(heads * head_dim));
   };
   const auto turn = [=](const Tensor& from, const Tensor& to, auto rotation, Threads& threads) {
     if (turned > 0) {
-      rotation(part(from, 0, turned), static_cast<std::size_t>(turned), angles->table(), angles->pairing,
-               part(to, 0, turned), threads);
+      rotation(part(from, 0, turned), sized(turned), angles->table(), angles->pairing, part(to, 0, turned), threads);
     }
     if (turned < heads)
       kernels::copy_rows(part(from, turned, heads - turned), part(to, turned, heads - turned), threads);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "reel/base/sized.h"
 #include "reel/kernels/elementwise.h"
 
 namespace reel::tape {
@@ -28,7 +29,7 @@ Tape::Tape(Threads& threads, Pool& pool, Options options)
     : threads_(threads), pool_(pool), options_(std::move(options)) {}
 
 Tensor Tape::make(Shape shape) {
-  auto value = pool_.take(static_cast<std::size_t>(elements(shape)));
+  auto value = pool_.take(sized(elements(shape)));
   return {std::move(shape), std::move(value)};
 }
 
@@ -41,7 +42,7 @@ Tensor Tape::zeros(Shape shape) {
 Tensor Tape::copy_in(Shape shape, std::span<const float> values) {
   Tensor tensor = make(std::move(shape));
   if (ghost()) return tensor;
-  REEL_CHECK(values.size() == static_cast<std::size_t>(tensor.size()));
+  REEL_CHECK(values.size() == sized(tensor.size()));
   std::copy(values.begin(), values.end(), tensor.data());
   return tensor;
 }

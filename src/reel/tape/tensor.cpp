@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "reel/base/sized.h"
+
 namespace reel::tape {
 
 std::int64_t elements(const Shape& shape) {
@@ -46,7 +48,7 @@ void Parameters::allocate(With with) {
     for (std::size_t i = 0; i < all_.size(); ++i) {
       if (all_[i].trained != trained) continue;
       offsets_[i] = floats_;
-      floats_ += static_cast<std::size_t>(all_[i].size() + 15) / 16 * 16;
+      floats_ += sized(all_[i].size() + 15) / 16 * 16;
     }
     if (trained) trained_floats_ = floats_;
   }
@@ -83,7 +85,7 @@ std::int64_t Parameters::trained_count() const {
 std::size_t Parameters::offset(const Parameter& p) const {
   const auto found = std::find_if(all_.begin(), all_.end(), [&](const Parameter& each) { return &each == &p; });
   REEL_CHECK(found != all_.end() && offsets_.size() == all_.size());
-  return offsets_[static_cast<std::size_t>(found - all_.begin())];
+  return offsets_[sized(found - all_.begin())];
 }
 
 void Parameters::clear_gradients() {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "reel/base/buffer.h"
+#include "reel/base/sized.h"
 #include "reel/tape/pool.h"
 
 namespace reel::tape {
@@ -48,7 +49,7 @@ class Tensor {
     REEL_CHECK(value_ != nullptr);
     return value_->data();
   }
-  std::span<float> span() const { return {data(), static_cast<std::size_t>(size())}; }
+  std::span<float> span() const { return {data(), sized(size())}; }
   bool needs_gradient() const { return node_->needs_gradient; }
   float item() const;  // the number of a tensor with one element
 
@@ -74,7 +75,7 @@ struct Parameter {
   bool fresh = true;          // no gradient has been added since clear_gradients()
 
   std::int64_t size() const { return elements(shape); }
-  std::span<float> values() const { return {value, static_cast<std::size_t>(size())}; }
+  std::span<float> values() const { return {value, sized(size())}; }
 };
 
 class Parameters {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/files/file.h"
 #include "reel/files/folder.h"
 #include "reel/model/folder.h"
@@ -20,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::span<const float> part(std::span<const float> flat, const tape::Parameters& parameters, const tape::Parameter& p) {
-  return flat.subspan(parameters.offset(p), static_cast<std::size_t>(p.size()));
+  return flat.subspan(parameters.offset(p), sized(p.size()));
 }
 
 // State as a whole: [trained floats] on rank 0, nothing on the others.
@@ -76,7 +77,7 @@ void write_average(const std::string& path, Trainer& trainer, const State& avera
 }
 
 Buffer<float> read_flat(const SafetensorsFile& file, const std::string& name, const tape::Parameter& p) {
-  if (!file.contains(name) || file.info(name).elements != static_cast<std::size_t>(p.size())) {
+  if (!file.contains(name) || file.info(name).elements != sized(p.size())) {
     throw Error(fmt::format("{}: {} does not fit the model", file.name(), name),
                 "the run file must describe the same model");
   }
@@ -155,7 +156,7 @@ void save_checkpoint(const std::string& run, Trainer& trainer, const RunState& s
   point_link(run + "/latest", "checkpoints/" + name);
   std::map<std::int64_t, std::string> others = checkpoints_of(run);
   others.erase(state.step);
-  for (; others.size() >= static_cast<std::size_t>(keep); others.erase(others.begin())) {
+  for (; others.size() >= sized(keep); others.erase(others.begin())) {
     remove_folder(others.begin()->second);
   }
 }

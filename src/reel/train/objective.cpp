@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 #include "reel/model/family.h"
 
 namespace reel::train {
@@ -26,10 +27,10 @@ ClipShape clip_shape(const RunConfig& c, std::int64_t batch) {
 }
 
 Buffer<float> null_text(const model::Denoiser& model, const RunConfig& c) {
-  Buffer<float> text = Buffer<float>::zeros(static_cast<std::size_t>(c.text_tokens * c.text_width));
+  Buffer<float> text = Buffer<float>::zeros(sized(c.text_tokens * c.text_width));
   const tape::Parameter* null = model.parameters().find("y_embedder.y_embedding");
   if (null != nullptr && null->value != nullptr) {
-    std::copy_n(null->value, std::min<std::size_t>(text.size(), static_cast<std::size_t>(null->size())), text.data());
+    std::copy_n(null->value, std::min<std::size_t>(text.size(), sized(null->size())), text.data());
   }
   return text;
 }
@@ -37,17 +38,16 @@ Buffer<float> null_text(const model::Denoiser& model, const RunConfig& c) {
 model::Input model_input(const RunConfig& c, std::span<const float> frame_times, std::int64_t batch) {
   model::Input in;
   for (std::int64_t b = 0; b < batch; ++b) {  // the last frame is never given
-    in.times.push_back(frame_times.empty() ? 500.0f
-                                           : frame_times[static_cast<std::size_t>((b + 1) * c.video.frames - 1)]);
+    in.times.push_back(frame_times.empty() ? 500.0f : frame_times[sized((b + 1) * c.video.frames - 1)]);
   }
   const std::int64_t given = c.diffusion.conditioning_frames / c.model.patch[0];
   const std::int64_t frames = model::patch_frames(c.model, c.video.frames);
   if (given > 0) {
     for (std::int64_t i = 0; i < batch * frames; ++i) in.given_frames.push_back(i % frames < given ? 1 : 0);
   }
-  in.fps.assign(static_cast<std::size_t>(batch), static_cast<float>(c.video.fps));
-  in.height.assign(static_cast<std::size_t>(batch), static_cast<float>(c.video.height));
-  in.width.assign(static_cast<std::size_t>(batch), static_cast<float>(c.video.width));
+  in.fps.assign(sized(batch), static_cast<float>(c.video.fps));
+  in.height.assign(sized(batch), static_cast<float>(c.video.height));
+  in.width.assign(sized(batch), static_cast<float>(c.video.width));
   return in;
 }
 
@@ -78,11 +78,11 @@ Objective::Example Objective::noise(const data::Batch& batch, const ClipShape& s
 
 Buffer<float> Objective::text(const model::Denoiser& model, const data::Batch& batch, std::int64_t clips,
                               const Draws& draws, bool drop_text) const {
-  const std::size_t each = static_cast<std::size_t>(config_.text_tokens * config_.text_width);
-  Buffer<float> text(each * static_cast<std::size_t>(clips));
+  const std::size_t each = sized(config_.text_tokens * config_.text_width);
+  Buffer<float> text(each * sized(clips));
   const Buffer<float> null = null_text(model, config_);
   const auto dropped = diffusion::draw_text_dropout(drop_text ? config_.diffusion.text_dropout : 0.0, draws, clips);
-  for (std::size_t b = 0; b < static_cast<std::size_t>(clips); ++b) {
+  for (std::size_t b = 0; b < sized(clips); ++b) {
     const float* from = dropped[b] != 0 || batch.text.size() == 0 ? null.data() : batch.text.data() + b * each;
     std::copy_n(from, each, text.data() + b * each);
   }

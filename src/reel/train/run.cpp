@@ -11,6 +11,7 @@
 
 #include "reel/base/error.h"
 #include "reel/base/launched.h"
+#include "reel/base/sized.h"
 #include "reel/base/timer.h"
 #include "reel/comm/mpi.h"
 #include "reel/files/file.h"
@@ -42,7 +43,7 @@ sparsity::Controller::Options of_rank_0(comm::Comm& world, const RunConfig& conf
   sparsity::Controller::Options options;
   if (world.rank() == 0) options = sparsity_options(config, need, threads);
   static_assert(std::is_trivially_copyable_v<sparsity::Controller::Options>);
-  std::vector<std::int64_t> bytes(static_cast<std::size_t>(world.size()), 0);
+  std::vector<std::int64_t> bytes(sized(world.size()), 0);
   bytes[0] = sizeof(options);
   world.all_gather_v(&options, &options, bytes);
   return options;
