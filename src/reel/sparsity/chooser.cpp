@@ -129,7 +129,11 @@ Chooser::Lists Chooser::choose(const At& at) {
     if (!has_averages(at.seen.layer)) return nullptr;
     return part_of(at, static_lists(at.seen.layer, batch));
   }
-  if (controller_.fixed_ == nullptr || controller_.fixed_->batch != batch) {
+  // Rank 0 runs passes of its own between those of all ranks (the page of a run), and then needs more than its share.
+  const parallel::Had own = at.spread.share(order);
+  const std::shared_ptr<const KeyLists>& fixed = controller_.fixed_;
+  if (fixed == nullptr || fixed->batch != batch || fixed->heads != own.last_head - own.first_head ||
+      fixed->groups() != own.last_group - own.first_group) {
     controller_.fixed_ =
         part_of(at, config_.mode == "own" ? lists::own_lists(order, batch, shape_.heads, tiles_->always)
                                           : lists::window_lists(order, batch, shape_.heads, share, tiles_->always));

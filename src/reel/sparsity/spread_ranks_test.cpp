@@ -50,6 +50,7 @@ class Chosen {
     controller.on_lists = [this](int, const lists::KeyLists& all) { lists.push_back(all); };
   }
 
+  void alone() { team_ = nullptr; }  // from now on this rank runs passes of its own
   // The next steps are of other clips.
   void begin(const std::array<std::int64_t, 3>& grid) { grid_ = grid, held_ = {}; }
 
@@ -59,7 +60,8 @@ class Chosen {
     const bool many = team_ != nullptr;
     const std::int64_t groups = many && training ? team_->data().size() : 1;
     const Cut clips = layout::even_cut(pass.clips, static_cast<int>(groups));
-    Chooser chooser(controller, of.training() ? with_clips(of, clips) : of, training ? nullptr : &held_);
+    Chooser chooser(controller, training ? with_clips(of, clips) : of,
+                    of.kind == Pass::Kind::kSampling ? &held_ : nullptr);
     const lists::TokenOrder& order = chooser.order(grid_, {});
     const Cut tokens = layout::resting_cut(order.group_starts, many ? team_->sequence().size() : 1);
     const int group = many && training ? team_->data().rank() : 0, rank = many ? team_->sequence().rank() : 0;
@@ -131,10 +133,13 @@ std::vector<Case> cases() {
   told.layer_keys = {0.4}, told.samples = 1, told.group = {3, 3, 3};
   few.layer_keys = {0.5}, few.keep = {0};
   fixed.mode = "static", random.mode = "random";
+  SparsityConfig window = random, own = random;
+  window.mode = "window", own.mode = "own";
   const std::array<std::int64_t, 3> odd = {3, 5, 7};
   return {{"mass", mass, {1, 3, 16}, {4, 8, 8}}, {"keys", keys, {1, 3, 16}, odd},
           {"told", told, {1, 5, 8}, odd},        {"few tokens", few, {1, 2, 8}, {1, 1, 3}},
-          {"static", fixed, {1, 2, 8}, odd},     {"random", random, {1, 2, 8}, odd}};
+          {"static", fixed, {1, 2, 8}, odd},     {"random", random, {1, 2, 8}, odd},
+          {"window", window, {1, 3, 8}, odd},    {"own", own, {1, 2, 8}, odd}};
 }
 
 // Things to find for some heads: clips differ, and from step to step.
@@ -178,6 +183,25 @@ TEST(Spread, ListsAndDecisionsAreThoseOfOneRankForEveryPlan) {
       Team team(world(), plan);
       Chosen many(c.config, c.shape, &team);
       run(many, c, passes);
+      expect_same(many, one);
+    }
+  }
+}
+
+// As for the page of a run, between two steps of all ranks.
+TEST(Spread, ARankThatRunsAPassAloneHasAllListsOfIt) {
+  for (const Case& c : cases()) {
+    const std::vector<Layer> passes = passes_of(c, 1);
+    Chosen one(c.config, c.shape, nullptr);
+    run(one, c, passes);
+    one.attend(passes[0], {});
+    for (const Degrees& plan : parallel::testing::factorisations(world().size())) {
+      SCOPED_TRACE(fmt::format("{} {}", c.name, plan.text()));
+      Team team(world(), plan);
+      Chosen many(c.config, c.shape, &team);
+      run(many, c, passes);
+      many.alone();
+      many.attend(passes[0], {});
       expect_same(many, one);
     }
   }
