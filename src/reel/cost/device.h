@@ -33,7 +33,7 @@ struct Attention {
   bool flash = true;    // false: scores are written to memory, as before 2022
 };
 
-// Attention over lists of keys that groups of queries share (attention/key_lists.h).
+// Attention over lists of keys that groups of queries share (lists/key_lists.h).
 struct SparseAttention {
   std::int64_t batch = 1, heads = 0;
   std::int64_t queries = 0, keys = 0, head_dim = 0;

@@ -325,7 +325,7 @@ TEST_F(Sampling, KeepsListsFromStepToStepAsLongAsTheyCover) {
   EXPECT_TRUE(tokens_of(passes.lists[0], 0, 0, 3).contains(other.wanted(0, 0, 3)));
 }
 
-// predict::Ranks have some of the clips each.
+// Groups of ranks sample some of the clips each.
 TEST_F(Sampling, AClipHasTheSameListsWhateverClipsAreBesideIt) {
   const auto beside = [](Layer x, const Layer& y) {
     x.batch = 2;

@@ -30,7 +30,7 @@ class HiddenFit {
   HiddenFit(Buffer<float> hidden, std::int64_t tokens, Buffer<float> rope_cos, Buffer<float> rope_sin,
             Threads& threads);
 
-  // Numbers of one head; q and k are [tokens][head_dim]. predict::Ranks are even with rope, and at most head_dim.
+  // Numbers of one head; q and k are [tokens][head_dim]. Ranks are even with rope, and at most head_dim.
   LowPair fit(const float* q, const float* k, std::int64_t head_dim, std::int64_t rank, Threads& threads) const;
 
  private:

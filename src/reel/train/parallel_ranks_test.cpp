@@ -191,7 +191,7 @@ TEST(TrainRanks, AResumedRunHasTheSameBits) {
 }
 
 // Decisions and lists are those of one rank. In the first step q and k have the same bits however the work is cut, and
-// so have the lists (sparse_ranks_test.cpp: always where q and k have). Later the weights differ in the last bits,
+// so have the lists (spread_ranks_test.cpp: always where q and k have). Later the weights differ in the last bits,
 // since gradients are summed over the ranks, and a key at the edge of a list may be another one.
 TEST(TrainRanks, SparseTrainingChoosesTheKeysOfOneRank) {
   for (const std::string predictor : {"qk", "hidden"}) {
