@@ -8,6 +8,6 @@
 namespace reel::data {
 
 std::string png_bytes(const Image& image);                    // the whole file, for pages that carry their pictures
-void write_png(const std::string& path, const Image& image);  // atomically (base/file.h)
+void write_png(const std::string& path, const Image& image);  // atomically (files/file.h)
 
 }  // namespace reel::data

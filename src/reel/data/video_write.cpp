@@ -15,7 +15,7 @@ void check(int code, const char* doing) {
   if (code < 0) throw Error(fmt::format("cannot make an mp4: {} failed: {}", doing, reason_of(code)));
 }
 
-// The mp4 file in memory: small clips only, and base/file.h then writes it atomically.
+// The mp4 file in memory: small clips only, and files/file.h then writes it atomically.
 class Muxer {
  public:
   Muxer() {

@@ -50,7 +50,7 @@ class Page {
   void folded(std::string_view summary, std::string_view verbatim);  // long text, shown when asked for
 
   std::string html() const;
-  void write(const std::string& path) const;  // atomically (base/file.h)
+  void write(const std::string& path) const;  // atomically (files/file.h)
 
  private:
   std::string title_, subtitle_;
