@@ -3,7 +3,9 @@
 
 `reel_room(attention USES base kernels ...)` says which rooms attention may include; what a used room uses may be used
 too. The table in docs/architecture.md shows the same to people: room | holds | may use, where "-" is nothing, "all" is
-every other room and "(planned)" marks a room that does not exist yet.
+every other room and "(planned)" marks a room that does not exist yet. A row stands below the rows of the rooms it uses.
+The picture on that page is the block of indented lines that hold nothing but names of rooms; there a room stands above
+the rooms it uses.
 """
 
 import re
@@ -80,9 +82,26 @@ def check_table(rooms, page):
             if table != set(rooms[room]):
                 uses = ", ".join(rooms[room]) or "-"
                 yield f'{name}:{number}: room {room} may use "{cells[2]}" here, but "{uses}" in CMakeLists.txt'
-    for room in rooms:
+    for room, uses in rooms.items():
         if room not in shown:
             yield f"{name}: the table of rooms has no row for {room}"
+        for used in uses:
+            if room in shown and shown.get(used, 0) > shown[room]:
+                yield f"{name}:{shown[room]}: room {room} stands before {used}, which it uses; rows go from the bottom to the top"
+
+
+def check_picture(rooms, page):
+    name = "docs/architecture.md"
+    line_of = {}
+    for number, line in enumerate(page.splitlines(), 1):
+        if line.startswith("    ") and line.split() and set(line.split()) <= set(rooms):
+            line_of.update((room, number) for room in line.split())
+    for room, uses in rooms.items():
+        if room not in line_of:
+            yield f"{name}: the picture has no room {room}"
+        for used in uses:
+            if room in line_of and line_of.get(used, line_of[room] + 1) <= line_of[room]:
+                yield f"{name}:{line_of[room]}: the picture does not show {room} above {used}, which it uses"
 
 
 def check(root):
@@ -95,7 +114,9 @@ def check(root):
         room = path.relative_to(src).parts[0]
         if path.suffix in (".h", ".cpp") and room in rooms:
             yield from check_includes(rooms, room, path.relative_to(root), path.read_text())
-    yield from check_table(rooms, (root / "docs/architecture.md").read_text())
+    page = (root / "docs/architecture.md").read_text()
+    yield from check_table(rooms, page)
+    yield from check_picture(rooms, page)
 
 
 def main():

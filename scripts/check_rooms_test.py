@@ -64,6 +64,18 @@ class CheckRooms(unittest.TestCase):
         self.assertIn("no room tape", self.table(TABLE.replace(" (planned)", ""))[0])
         self.assertIn("take away (planned)", self.table(TABLE.replace("| base |", "| base (planned) |", 1))[0])
 
+    def test_rows_go_from_the_bottom_to_the_top(self):
+        row = "| base | buffers | - |\n"
+        problems = self.table(TABLE.replace(row, "") + row)
+        self.assertIn("room kernels stands before base", problems[0])
+
+    def test_picture_shows_every_room_above_those_it_uses(self):
+        picture = "\n    app\n    attention\n    kernels\n    base\n\n    some code\n"
+        self.assertEqual(list(check_rooms.check_picture(ROOMS, picture)), [])
+        beside = picture.replace("attention\n    kernels", "attention  kernels")
+        self.assertIn("does not show attention above kernels", list(check_rooms.check_picture(ROOMS, beside))[0])
+        self.assertIn("has no room app", list(check_rooms.check_picture(ROOMS, picture.replace("app\n", "\n")))[0])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -11,6 +11,7 @@
 
 #include "reel/base/random.h"
 #include "reel/files/safetensors.h"
+#include "reel/model/family.h"
 #include "reel/model/folder.h"
 #include "reel/tape/testing.h"
 
@@ -88,7 +89,11 @@ inline ModelConfig small(const std::string& family) {
   c.base_latents = 8;
   return c;
 }
-inline const std::vector<std::string> kFamilies = {"wan", "stdit3", "latte"};
+inline const std::vector<std::string> kFamilies = [] {
+  std::vector<std::string> names;
+  for (const Family* family : families()) names.push_back(family->name);
+  return names;
+}();
 
 // Every weight random, also where training begins with zeros or ones, and of a size that keeps activations near one.
 inline std::unique_ptr<Denoiser> random_model(const ModelConfig& config) {

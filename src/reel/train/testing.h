@@ -16,6 +16,7 @@
 #include "reel/files/file.h"
 #include "reel/files/folder_testing.h"
 #include "reel/kernels/testing.h"
+#include "reel/model/testing.h"
 #include "reel/report/metrics.h"
 #include "reel/train/trainer.h"
 
@@ -23,6 +24,7 @@ namespace reel::train::testing {
 
 using kernels::testing::expect_close;
 using kernels::testing::expect_same_bits;
+using model::testing::kFamilies;
 
 // A folder of its own for each test, gone afterwards.
 class Files : public ::testing::Test {
@@ -63,8 +65,6 @@ sample_steps = 2
   for (const std::string& each : more) toml.set(each);
   return parse_run(toml);
 }
-
-inline const std::vector<std::string> kFamilies = {"wan", "stdit3", "latte"};
 
 // The data of a run, as the run reads it.
 struct Clips {
