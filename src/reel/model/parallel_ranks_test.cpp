@@ -62,7 +62,8 @@ void expect_parity(const testing::Result& many, const testing::Result& one) {
 
 std::vector<Degrees> plans_for(const std::string& family, int ranks) {
   std::vector<Degrees> plans = parallel::testing::factorisations(ranks);
-  if (family != "wan") plans.insert(plans.begin(), {Degrees{.dsp = ranks}, Degrees{.ulysses = ranks, .both = true}});
+  if (!testing::full_attention(family))
+    plans.insert(plans.begin(), {Degrees{.dsp = ranks}, Degrees{.ulysses = ranks, .both = true}});
   return plans;
 }
 
@@ -102,11 +103,11 @@ TEST(ModelRanks, WithKeyListsToo) {
     config.frames = clip[1];
     config.heads = 3;
     const std::int64_t places = clip[2] * clip[3] / 4;
-    const std::int64_t tokens = family == "wan" ? clip[1] * places : places;
-    const std::int64_t batch = family == "wan" ? clip[0] : clip[0] * places;
+    const std::int64_t tokens = testing::full_attention(family) ? clip[1] * places : places;
+    const std::int64_t batch = testing::full_attention(family) ? clip[0] : clip[0] * places;
     ASSERT_EQ(places, clip[1]);
     std::vector<std::int32_t> order;  // wan follows one
-    for (std::int64_t i = 0; family == "wan" && i < tokens; ++i) {
+    for (std::int64_t i = 0; testing::full_attention(family) && i < tokens; ++i) {
       order.push_back(static_cast<std::int32_t>((i * 7 + 5) % tokens));
     }
     const auto lists = std::make_shared<lists::OrderedLists>(
@@ -156,8 +157,9 @@ TEST(ModelRanks, DataParallelClipsToo) {
     const std::array<std::int64_t, 4> clip = {n + 1, 6, 4, 6};
     ModelConfig config = testing::small(family);
     config.frames = clip[1];
-    const std::int64_t places = clip[2] * clip[3] / 4, tokens = family == "wan" ? clip[1] * places : places;
-    const std::int64_t batch = family == "wan" ? clip[0] : clip[0] * places;
+    const std::int64_t places = clip[2] * clip[3] / 4,
+                       tokens = testing::full_attention(family) ? clip[1] * places : places;
+    const std::int64_t batch = testing::full_attention(family) ? clip[0] : clip[0] * places;
     const auto lists = std::make_shared<lists::OrderedLists>(
         lists::random_lists(batch, config.heads, tokens, lists::uniform_groups(tokens, 5), 0.4, 1, 3));
     const auto model = testing::random_model(config);

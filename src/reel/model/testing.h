@@ -94,6 +94,7 @@ inline const std::vector<std::string> kFamilies = [] {
   for (const Family* family : families()) names.push_back(family->name);
   return names;
 }();
+inline bool full_attention(const std::string& family) { return family_of({.family = family}).full_attention; }
 
 // Every weight random, also where training begins with zeros or ones, and of a size that keeps activations near one.
 inline std::unique_ptr<Denoiser> random_model(const ModelConfig& config) {

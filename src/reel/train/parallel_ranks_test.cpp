@@ -63,8 +63,9 @@ std::vector<layout::Degrees> plans_for(const std::string& family) {
   std::vector<layout::Degrees> plans = {{}};
   for (int degree = 2; degree <= world().size(); ++degree) {
     if (world().size() % degree != 0) continue;
-    plans.push_back(family == "wan" ? layout::Degrees{.ulysses = degree} : layout::Degrees{.dsp = degree});
-    if (family == "wan") plans.push_back({.ring = degree});
+    plans.push_back(testing::full_attention(family) ? layout::Degrees{.ulysses = degree}
+                                                    : layout::Degrees{.dsp = degree});
+    if (testing::full_attention(family)) plans.push_back({.ring = degree});
   }
   return plans;
 }

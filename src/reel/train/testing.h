@@ -24,6 +24,7 @@ namespace reel::train::testing {
 
 using kernels::testing::expect_close;
 using kernels::testing::expect_same_bits;
+using model::testing::full_attention;
 using model::testing::kFamilies;
 
 // A folder of its own for each test, gone afterwards.
