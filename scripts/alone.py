@@ -43,7 +43,7 @@ def jobs(folder):
         for path in sorted(top.rglob("*.h")):
             name = str(path.relative_to(top))
             if name not in shown and not name.endswith("-inl.h"):  # those are parts of a source
-                yield path, f"{command} -I{ROOT / 'include'} -x c++ {path}"
+                yield path, f"echo '#include \"{name}\"' | {command} -I{ROOT / 'include'} -x c++ -"
 
 
 def main():
