@@ -35,7 +35,7 @@ def jobs(folder):
     if not sources:
         sys.exit("alone: there are no sources in compile_commands.json")
     shown = {first_include(path) for path in sources}
-    command = next(iter(sources.values()))
+    command = next(iter(sources.values())) + f" -DREEL_SOURCE_DIR='\"{ROOT}\"' -I{ROOT / 'include'}"
     for path, with_flags in sorted(sources.items()):
         flags = " -DHWY_COMPILE_ONLY_STATIC" if "HWY_TARGET_INCLUDE" in path.read_text() else ""
         yield path, f"{with_flags}{flags} {path}"
@@ -43,7 +43,7 @@ def jobs(folder):
         for path in sorted(top.rglob("*.h")):
             name = str(path.relative_to(top))
             if name not in shown and not name.endswith("-inl.h"):  # those are parts of a source
-                yield path, f"echo '#include \"{name}\"' | {command} -I{ROOT / 'include'} -x c++ -"
+                yield path, f"echo '#include \"{name}\"' | {command} -x c++ -"
 
 
 def main():

@@ -2,15 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
-
+#include "reel/app/app.h"
 #include "reel/base/error.h"
 
 namespace reel::app {
 
 void tell_assumed_order(const std::string& path, const lists::OrderedLists& lists) {
   if (lists.order.empty()) {
-    fmt::print(stderr, "reel: {}: there is no tensor 'order': tokens are taken to be in raster order\n", path);
+    warn(fmt::format("{}: there is no tensor 'order': tokens are taken to be in raster order", path));
   }
 }
 
@@ -20,7 +19,7 @@ std::int64_t head_dim_of(const std::string& path, std::int64_t known, std::int64
                 "leave the option out: the file says it");
   }
   if (known == 0 && given == 0) {
-    fmt::print(stderr, "reel: {}: head_dim is not in it: {} is assumed (--head-dim)\n", path, assumed);
+    warn(fmt::format("{}: head_dim is not in it: {} is assumed (--head-dim)", path, assumed));
     return assumed;
   }
   return known != 0 ? known : given;

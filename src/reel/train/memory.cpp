@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <span>
 #include <string_view>
 
 #include "reel/base/error.h"
@@ -37,21 +38,24 @@ StepNeed step_need(const RunConfig& config, int rank, int ranks, Recorder* recor
   need.weights = static_cast<double>(model->parameters().value_bytes());
   need.gradients = trained;
   std::size_t owned = 0;
-  for (const optim::Range& range : parallel::Zero(model->parameters(), *world).owned()) owned += range.size();
+  for (const optim::Range& range : parallel::Zero(model->parameters(), team.world()).owned()) owned += range.size();
   need.optimizer = static_cast<double>(optim::Optimizer::state_bytes(config.optim, owned));
   Threads one(1);
   tape::Pool pool(true);
   Recorder own;
   if (recorder == nullptr) recorder = &own;
+  const std::size_t before = recorder->records().size();
   world->shared().recorder = recorder;
+  // Sparsity changes the order of the tokens and where they rest; a ghost chooses no keys.
+  const std::unique_ptr<sparsity::Controller> controller = make_controller(config, {});
+  const layout::Cut clips = clips_of(config, team.data().size());
   {
     tape::Tape tape(one, pool, {.recorder = recorder});
-    model::Context context(tape);
+    model::Context context(tape, {.kind = sparsity::Pass::Kind::kTraining, .clips = clips}, controller.get());
     const Objective objective(config);
     context.recompute = config.train.recompute;
     context.team = &team;
-    const std::int64_t clips = clips_of(config, team.data().size()).size(team.data().rank());
-    tape.backward(objective.loss(context, *model, {}, clips, {}, true));
+    tape.backward(objective.loss(context, *model, {}, clips.size(team.data().rank()), {}, true));
   }
   need.activations = static_cast<double>(pool.peak_bytes());
   if (config.sparsity.on()) {
@@ -65,7 +69,7 @@ StepNeed step_need(const RunConfig& config, int rank, int ranks, Recorder* recor
     need.flops = once.flops;
     need.self_attention_flops = once.self_attention_flops;
   } else {
-    for (const Record& record : recorder->records()) {
+    for (const Record& record : std::span(recorder->records()).subspan(before)) {
       const double flops = reel::flops(record.work) * static_cast<double>(config.train.accumulate);
       need.flops += flops;
       if (is_self_attention(record.work)) need.self_attention_flops += flops;

@@ -272,6 +272,21 @@ TEST(TrainRanks, MemoryOfARankIsKnownBefore) {
   }
 }
 
+// Sparse runs rest in whole query groups: here two of them, so that ranks differ.
+TEST(TrainRanks, MemoryOfARankOfASparseRunIsKnownBefore) {
+  for (const layout::Degrees& plan : plans_for("wan")) {
+    SCOPED_TRACE(plan.text());
+    const RunConfig c =
+        config("wan", {fmt::format("parallel.plan=\"{}\"", plan.text()), "sparsity.mode=window", "sparsity.start=100",
+                       "sparsity.group=[2,8,8]", "video.frames=4", "video.height=16", "video.width=16"});
+    parallel::Team team(world(), plan);
+    Rank rank(c, &team);
+    rank.step();
+    const StepNeed need = step_need(c, world().rank(), world().size());
+    EXPECT_EQ(static_cast<double>(rank.trainer.pool().peak_bytes()), need.activations);
+  }
+}
+
 TEST(TrainRanks, AWholeRunWritesOneFolder) {
   const Shared folder("whole");
   const RunConfig c = config("stdit3", {"train.steps=4", "train.checkpoint_every=2"});

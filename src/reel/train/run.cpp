@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 #include <optional>
@@ -47,6 +48,18 @@ sparsity::Controller::Options of_rank_0(comm::Comm& world, const RunConfig& conf
   bytes[0] = sizeof(options);
   world.all_gather_v(&options, &options, bytes);
   return options;
+}
+
+// `own` with the memory of the rank that needs most.
+StepNeed with_most_memory(comm::Comm& world, const StepNeed& own) {
+  static_assert(std::is_trivially_copyable_v<StepNeed>);
+  std::vector<StepNeed> all(sized(world.size()));
+  const std::vector<std::int64_t> bytes(all.size(), sizeof(StepNeed));
+  world.all_gather_v(&own, all.data(), bytes);
+  StepNeed need = *std::max_element(all.begin(), all.end(),
+                                    [](const StepNeed& a, const StepNeed& b) { return a.bytes() < b.bytes(); });
+  need.flops = own.flops, need.self_attention_flops = own.self_attention_flops;
+  return need;
 }
 
 class Run {
@@ -256,7 +269,7 @@ bool run(const RunConfig& config, const RunOptions& options) {
   comm::Comm& world = options.world != nullptr ? *options.world : *alone;
   world.shared().limit = config.parallel.wait_seconds;
   parallel::Team team(world, config.parallel.plan);
-  const StepNeed need = step_need(config, world.rank(), world.size());
+  const StepNeed need = with_most_memory(world, step_need(config, world.rank(), world.size()));
   const bool root = world.rank() == 0;
   Listener silent;
   Listener& listener = options.listener != nullptr ? *options.listener : silent;
