@@ -38,6 +38,21 @@ void remove_folder(const std::string& path) {
   if (error) fail_file("removed", path, error.value());
 }
 
+namespace {
+
+// Two folders take each other's place at once.
+bool exchange(const std::string& a, const std::string& b) {
+#ifdef RENAME_EXCHANGE
+  if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) != 0) return false;
+  sync_folder(above(b));
+  return true;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
 void write_folder_atomically(const std::string& path, const std::function<void(const std::string& folder)>& fill) {
   const std::string temporary = above(path) + "/.writing";
   remove_folder(temporary);
@@ -45,8 +60,11 @@ void write_folder_atomically(const std::string& path, const std::function<void(c
   try {
     fill(temporary);
     sync_folder(temporary);
-    remove_folder(path);
-    rename_over(temporary, path);
+    if (!exchange(temporary, path)) {  // nothing stands there, or the disk cannot
+      remove_folder(path);
+      rename_over(temporary, path);
+    }
+    remove_folder(temporary);
   } catch (...) {
     std::error_code ignored;
     std::filesystem::remove_all(temporary, ignored);

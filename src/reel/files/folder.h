@@ -14,7 +14,8 @@ void make_folder(const std::string& path);    // and those above it; it may be t
 void remove_folder(const std::string& path);  // with everything in it; it may be gone already
 
 // `fill` gets a folder next to `path` that is empty. Then either the whole new folder stands at `path`, in place of
-// what was there, or an exception is thrown and `path` is untouched. What a killed process left of its attempt goes
+// what was there, or an exception is thrown and `path` is untouched. (A file system that cannot exchange two folders
+// has none at `path` for a moment.) What a killed process left of its attempt goes
 // first, so only one process may write into the folder above at a time.
 void write_folder_atomically(const std::string& path, const std::function<void(const std::string& folder)>& fill);
 

@@ -142,7 +142,6 @@ void save_checkpoint(const std::string& run, Trainer& trainer, const RunState& s
   const State first = whole(trainer, optimizer.first_moment()), second = whole(trainer, optimizer.second_moment());
   const State average = optimizer.has_average() ? whole(trainer, optimizer.average()) : State{};
   if (!trainer.root()) return;
-  // A folder of this name may be there: left over from a kill, and not pointed at.
   write_folder_atomically(folder + "/" + name, [&](const std::string& temporary) {
     model::save_model(trainer.model(), temporary);
     if (optimizer.has_average()) write_average(temporary + "/ema.safetensors", trainer, average);
