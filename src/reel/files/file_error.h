@@ -5,7 +5,8 @@
 
 namespace reel {
 
-// "PATH: cannot be DONE: REASON", with a hint; `reason` is an errno. `done` is "read", "mapped", "written" or "removed".
+// "PATH: cannot be DONE: REASON", with a hint; `reason` is an errno. `done` is "read", "mapped", "written" or
+// "removed".
 [[noreturn]] void fail_file(const char* done, const std::string& path, int reason);
 
 void sync_file(int number, const std::string& path);  // `number` is open; an Error where the disk does not take it
