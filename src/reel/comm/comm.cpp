@@ -111,7 +111,7 @@ std::vector<int> all_ranks(int size) {
 
 }  // namespace
 
-Comm::Comm(std::shared_ptr<Carrier> carrier)
+Comm::Comm(const std::shared_ptr<Carrier>& carrier)
     : Comm(carrier, std::make_shared<Shared>(), all_ranks(carrier->size()), carrier->rank(), "world") {}
 
 Comm::Comm(std::shared_ptr<Carrier> carrier, std::shared_ptr<Shared> shared, std::vector<int> members, int rank,
@@ -230,6 +230,7 @@ void Comm::all_reduce(std::span<float> x, const Where& where) {
   constexpr std::size_t kSmall = 4096;
   if (x.size() <= kSmall) return sum_in_rank_order(*this, x, where);
   const std::int64_t ranks = size(), count = static_cast<std::int64_t>(x.size());
+  REEL_CHECK(ranks > 0);
   std::vector<std::int64_t> bytes(sized(ranks)), own_bytes(sized(ranks));
   for (std::int64_t r = 0; r < ranks; ++r) {
     bytes[sized(r)] = (count * (r + 1) / ranks - count * r / ranks) * static_cast<std::int64_t>(sizeof(float));

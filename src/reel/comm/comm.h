@@ -80,7 +80,7 @@ class Comm {
   using Kind = work::Exchange::Kind;
   using Sizes = std::span<const std::int64_t>;  // bytes (or floats, where it says so), one a rank
 
-  explicit Comm(std::shared_ptr<Carrier> carrier);  // the world
+  explicit Comm(const std::shared_ptr<Carrier>& carrier);  // the world
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
 

@@ -1,6 +1,7 @@
 #include "reel/layout/numbering.h"
 
 #include "reel/base/error.h"
+#include "reel/base/sized.h"
 
 namespace reel::layout {
 
@@ -20,6 +21,7 @@ Groups groups_of(const Degrees& d, int ranks, int rank) {
   const Place own = place_of(d, rank);
   const auto places = [&](int first, int step, int count) {
     std::vector<int> members;
+    members.reserve(sized(count));
     for (int i = 0; i < count; ++i) members.push_back(rank_at(d, own.group, first + i * step));
     return members;
   };

@@ -89,6 +89,7 @@ std::vector<std::int32_t> Spread::rows_here(std::span<const std::int32_t> rows) 
 
 std::vector<Spread::Wants> Spread::all_rows_by_heads(std::int64_t rows) const {
   std::vector<Wants> wants;
+  wants.reserve(sized(heads_.parts()));
   for (int r = 0; r < heads_.parts(); ++r) wants.push_back({heads_.begin(r), heads_.end(r), 0, rows});
   return wants;
 }
@@ -153,6 +154,7 @@ predict::Predicted Spread::bring(predict::Predicted here, std::int64_t heads, st
                          Buffer<float>(sized(batch * members * tokens() * rank_floats))};
   std::vector<const float*> from;  // of every rank: its next head
   const float* next = arrived.data();
+  from.reserve(sized(parts));
   for (int s = 0; s < parts; ++s) from.push_back(std::exchange(next, next + floats(s, own)));
   std::vector<std::int64_t> first, sizes;  // of every rank: the rows that came
   for (int s = 0; s < parts; ++s) {
