@@ -26,11 +26,12 @@ Gathered gather(comm::Comm& group, const KeyLists& own, std::span<const std::int
   for (std::size_t i = 0; i + 1 < own.offsets.size(); ++i) lengths.push_back(own.offsets[i + 1] - own.offsets[i]);
   Gathered all;
   std::vector<std::int64_t> keys;
-  auto length = lengths.begin();
   lengths = gather_blocks<std::int64_t>(group, lengths, lists, where);
-  length = lengths.begin();
-  for (const std::int64_t count : lists)
-    keys.push_back(std::accumulate(length, length + count, std::int64_t{0})), length += count;
+  auto length = lengths.begin();
+  for (const std::int64_t count : lists) {
+    keys.push_back(std::accumulate(length, length + count, std::int64_t{0}));
+    length += count;
+  }
   for (const std::int64_t each : lengths) all.offsets.push_back(all.offsets.back() + each);
   all.keys = gather_blocks<std::int32_t>(group, own.keys, keys, where);
   all.dense_heads = gather_blocks<std::uint8_t>(group, own.dense_heads, heads, where);
